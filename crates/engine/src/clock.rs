@@ -1,0 +1,68 @@
+//! Time and randomness behind small traits, so that tests can choose both.
+
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
+use toolyard_protocol::{Id, Timestamp};
+
+/// The wall clock.
+pub trait Clock: Send + Sync {
+    fn now(&self) -> Timestamp;
+}
+
+/// Unpredictable bytes, for ids.
+pub trait Random: Send + Sync {
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The machine's own clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_unix_ms(since.as_millis() as u64)
+    }
+}
+
+/// The kernel's random source, read a page at a time so that an id costs no system call.
+pub struct SystemRandom;
+
+thread_local! {
+    static POOL: RefCell<(Vec<u8>, usize)> = const { RefCell::new((Vec::new(), 0)) };
+}
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        POOL.with_borrow_mut(|(pool, used)| {
+            for byte in bytes {
+                if *used == pool.len() {
+                    pool.resize(1024, 0);
+                    refill(pool);
+                    *used = 0;
+                }
+                // Handed out once, then wiped: a later memory leak must not tell past ids.
+                *byte = std::mem::take(&mut pool[*used]);
+                *used += 1;
+            }
+        });
+    }
+}
+
+fn refill(pool: &mut [u8]) {
+    let mut filled = 0;
+    while filled < pool.len() {
+        // SAFETY: the pointer and length describe the rest of `pool`.
+        let got = unsafe { libc::getrandom(pool[filled..].as_mut_ptr().cast(), pool.len() - filled, 0) };
+        if got > 0 {
+            filled += got as usize;
+        }
+        // A negative result can only be EINTR here: the pool is small and the flags are 0. Try again.
+    }
+}
+
+/// A fresh time-ordered id.
+pub fn new_id(clock: &dyn Clock, random: &dyn Random) -> Id {
+    let mut bits = [0u8; 10];
+    random.fill(&mut bits);
+    Id::from_parts(clock.now().unix_ms(), bits)
+}

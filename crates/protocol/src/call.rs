@@ -1,0 +1,100 @@
+//! One run of one tool, as it is asked for.
+
+use crate::{Id, Payload, Timing};
+use std::fmt;
+use std::time::Instant;
+
+/// What an edge hands to the pipeline.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub id: Id,
+    /// As the caller wrote it: exposed or canonical. The registry decides what it means.
+    pub tool: String,
+    pub arguments: Payload,
+    pub identity: Identity,
+    pub edge: Edge,
+    /// The caller's own limit; the tool's timeout holds as well.
+    pub deadline: Option<Instant>,
+    pub timing_hint: Option<Timing>,
+    pub trace: Option<TraceContext>,
+    pub idempotency_key: Option<String>,
+}
+
+/// Where a call came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    Cli,
+    Http,
+}
+
+impl Edge {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Edge::Cli => "cli",
+            Edge::Http => "http",
+        }
+    }
+}
+
+/// Who calls. Callers that did not authenticate are `local`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(Box<str>);
+
+impl Identity {
+    pub fn local() -> Identity {
+        Identity("local".into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A W3C `traceparent`, checked: `00-<32 hex>-<16 hex>-<2 hex>`, ids not all zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TraceContext([u8; 55]);
+
+impl TraceContext {
+    pub fn parse(text: &str) -> Option<TraceContext> {
+        let bytes: [u8; 55] = text.as_bytes().try_into().ok()?;
+        let dashes = bytes.iter().enumerate().all(|(i, &b)| match i {
+            2 | 35 | 52 => b == b'-',
+            _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
+        });
+        let not_zero = |range: std::ops::Range<usize>| bytes[range].iter().any(|&b| b != b'0');
+        let version_known = bytes[..2] == *b"00";
+        (dashes && version_known && not_zero(3..35) && not_zero(36..52)).then_some(TraceContext(bytes))
+    }
+
+    pub fn as_str(&self) -> &str {
+        // Checked to be ASCII when parsed.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traceparents_are_checked() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(TraceContext::parse(good).unwrap().as_str(), good);
+        for bad in [
+            "",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+        ] {
+            assert_eq!(TraceContext::parse(bad), None, "{bad:?} was accepted");
+        }
+    }
+}

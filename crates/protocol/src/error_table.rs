@@ -1,0 +1,155 @@
+//! THE error table: every way a call can fail and what each protocol calls it.
+//!
+//! `docs/errors.md` is generated from [`TABLE`] and checked against it.
+
+/// What went wrong, in our own words. Everything else about an error's class follows from the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    InvalidInput,
+    UnknownTool,
+    ResourceNotFound,
+    FileNotFound,
+    InputTooLarge,
+    OutputTooLarge,
+    Timeout,
+    Cancelled,
+    ToolFailed,
+    InvalidOutput,
+    Unauthenticated,
+    Forbidden,
+    RateLimited,
+    Busy,
+    Unavailable,
+    AuditUnavailable,
+    Internal,
+}
+
+/// How a failure is shown to an MCP client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum McpForm {
+    /// A result with `isError: true`: the model can read it and try something else.
+    ErrorResult,
+    /// A JSON-RPC error with this code: the request itself was wrong.
+    JsonRpc(i32),
+}
+
+/// One row: a kind and its name in every protocol we speak.
+#[derive(Debug)]
+pub struct Row {
+    pub kind: ErrorKind,
+    /// Our own name, as `error[…]` shows it when seed 002 has no finer code.
+    pub name: &'static str,
+    /// Seed 001 `error_type`.
+    pub error_type: &'static str,
+    /// Seed 002 code.
+    pub code: &'static str,
+    /// Seed 004 category.
+    pub category: &'static str,
+    pub mcp: McpForm,
+    pub http: u16,
+    pub exit: u8,
+    /// Whether the same call may succeed later without being changed.
+    pub retryable: bool,
+    pub meaning: &'static str,
+}
+
+use ErrorKind::*;
+use McpForm::*;
+
+macro_rules! rows {
+    ($($kind:ident $name:literal: $ty:literal $code:literal $cat:literal $mcp:expr, $http:literal $exit:literal $retry:literal, $meaning:literal;)*) => {
+        &[$(Row { kind: $kind, name: $name, error_type: $ty, code: $code, category: $cat, mcp: $mcp, http: $http,
+                  exit: $exit, retryable: $retry, meaning: $meaning }),*]
+    };
+}
+
+/// Columns: kind, name, seed 001 type, seed 002 code, seed 004 category, MCP form, HTTP, exit, retryable, meaning.
+pub const TABLE: &[Row] = rows! {
+    InvalidInput "invalid_input": "ValidationError" "EINVAL" "validation" ErrorResult, 400 3 false,
+        "The arguments are not what the tool takes; each violation is listed with its JSON pointer.";
+    UnknownTool "unknown_tool": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
+        "No tool of that name is loaded.";
+    ResourceNotFound "resource_not_found": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
+        "The named resource, prompt, job or record does not exist.";
+    FileNotFound "file_not_found": "FileNotFoundError" "EINTERNAL" "not_found" ErrorResult, 502 4 false,
+        "A program or file that the tool needs is missing on this machine.";
+    InputTooLarge "input_too_large": "ValidationError" "ECAP" "validation" ErrorResult, 413 6 false,
+        "The arguments are larger than the tool's input limit.";
+    OutputTooLarge "output_too_large": "ToolExecutionError" "ECAP" "service" ErrorResult, 502 6 false,
+        "The tool wrote more than its output limit and was stopped.";
+    Timeout "timeout": "TimeoutError" "ETIMEOUT" "timeout" ErrorResult, 504 5 true,
+        "The tool did not finish in time; its whole process tree was killed.";
+    Cancelled "cancelled": "ToolExecutionError" "EINTERNAL" "cancelled" ErrorResult, 499 130 true,
+        "The caller went away or cancelled; the tool's whole process tree was killed.";
+    ToolFailed "tool_failed": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 502 1 false,
+        "The tool ran and failed: it reported an error, exited with a status other than 0 or was killed.";
+    InvalidOutput "invalid_output": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 502 1 false,
+        "The tool's answer is not what it promised: no answer, not JSON, two answers, or not its output schema.";
+    Unauthenticated "unauthenticated": "AuthenticationError" "EINVAL" "permission" JsonRpc(-32600), 401 7 false,
+        "The caller gave no credentials, or wrong ones.";
+    Forbidden "forbidden": "PermissionError" "EINVAL" "permission" ErrorResult, 403 7 false,
+        "The caller may not do this; the message names the rule.";
+    RateLimited "rate_limited": "ApiLimitExceeded" "ECAP" "service" ErrorResult, 429 8 true,
+        "Too many calls in a window; the details say when to retry.";
+    Busy "busy": "ApiLimitExceeded" "ECAP" "service" ErrorResult, 503 8 true,
+        "Every place for concurrent calls and in the queue is taken.";
+    Unavailable "unavailable": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 503 9 true,
+        "The tool's source is down for now, or the server is shutting down.";
+    AuditUnavailable "audit_unavailable": "ToolExecutionError" "EINTERNAL" "internal" ErrorResult, 503 9 true,
+        "The audit log cannot be written (often: disk full), so nothing may run.";
+    Internal "internal": "ToolExecutionError" "EINTERNAL" "internal" JsonRpc(-32603), 500 10 false,
+        "A fault in Toolyard itself; the log holds the detail under the correlation id.";
+};
+
+impl ErrorKind {
+    pub fn row(self) -> &'static Row {
+        // The table lists the kinds in the order of the enum (tested), so the discriminant is the index.
+        &TABLE[self as usize]
+    }
+
+    /// The kind for a canonical code that a tool itself reported (seed 002).
+    pub fn from_tool_code(code: &str) -> ErrorKind {
+        match code {
+            "EINVAL" => InvalidInput,
+            "ETIMEOUT" => Timeout,
+            "ECAP" => OutputTooLarge,
+            _ => ToolFailed,
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<ErrorKind> {
+        TABLE.iter().find(|row| row.name == name).map(|row| row.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_stands_at_its_own_place_in_the_table() {
+        for (i, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.kind as usize, i, "{} is out of order", row.name);
+            assert_eq!(ErrorKind::from_name(row.name), Some(row.kind));
+        }
+        assert_eq!(TABLE.len(), Internal as usize + 1);
+    }
+
+    #[test]
+    fn rows_use_only_the_words_the_seeds_define() {
+        const TYPES: &[&str] = &[
+            "ValidationError", "FileNotFoundError", "AuthenticationError", "ResourceNotFound",
+            "ToolExecutionError", "ApiLimitExceeded", "TimeoutError", "PermissionError",
+        ];
+        const CODES: &[&str] = &["EINVAL", "ETIMEOUT", "ECAP", "EINTERNAL"];
+        const CATEGORIES: &[&str] =
+            &["validation", "not_found", "service", "internal", "cancelled", "timeout", "permission"];
+        for row in TABLE {
+            assert!(TYPES.contains(&row.error_type), "{}", row.error_type);
+            assert!(CODES.contains(&row.code), "{}", row.code);
+            assert!(CATEGORIES.contains(&row.category), "{}", row.category);
+            assert!(row.exit != 0 && row.exit != 2, "exit {} is taken", row.exit);
+            assert!((400..600).contains(&row.http));
+        }
+    }
+}

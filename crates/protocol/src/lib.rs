@@ -1,0 +1,30 @@
+//! The vocabulary every part of Toolyard shares: what a call is, how it ends, how it fails.
+//!
+//! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
+
+pub mod call;
+pub mod check;
+pub mod digest;
+pub mod error;
+pub mod error_table;
+pub mod id;
+pub mod name;
+pub mod outcome;
+pub mod payload;
+pub mod spec;
+pub mod text;
+pub mod time;
+pub mod timing;
+
+pub use call::{Call, Edge, Identity, TraceContext};
+pub use check::{Check, JsonView, Violation};
+pub use digest::Digest;
+pub use error::{Details, Error};
+pub use error_table::ErrorKind;
+pub use id::Id;
+pub use name::{ExposedName, ToolName};
+pub use outcome::{Meta, Outcome, Status};
+pub use payload::{Format, Payload};
+pub use spec::{Annotations, Limits, ToolSpec, Version};
+pub use time::Timestamp;
+pub use timing::Timing;

@@ -1,0 +1,175 @@
+//! How a call ended. Seed 001's rules hold by construction: no failure without an error, none with data.
+
+use crate::{Error, Id, Payload};
+use std::time::Duration;
+
+/// Seed 001 `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Success,
+    Failure,
+    NoChangeNeeded,
+    PartialSuccess,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Success => "success",
+            Status::Failure => "failure",
+            Status::NoChangeNeeded => "no_change_needed",
+            Status::PartialSuccess => "partial_success",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Status> {
+        [Status::Success, Status::Failure, Status::NoChangeNeeded, Status::PartialSuccess]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+    }
+}
+
+/// The end of a call. Fields are private so that no one can build a failure without an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    status: Status,
+    data: Option<Payload>,
+    content: Option<Payload>,
+    error: Option<Error>,
+    explanation: Option<String>,
+    pub meta: Meta,
+}
+
+/// What we know about the run itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    pub call_id: Option<Id>,
+    pub duration: Duration,
+    pub warnings: Vec<String>,
+}
+
+/// Why parts do not make an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeRule {
+    FailureNeedsError,
+    FailureHasData,
+    OnlyFailuresHaveErrors,
+}
+
+impl Outcome {
+    /// Checks seed 001's rules. `partial_success` may carry both data and an error.
+    pub fn new(status: Status, data: Option<Payload>, error: Option<Error>) -> Result<Outcome, OutcomeRule> {
+        match status {
+            Status::Failure if error.is_none() => return Err(OutcomeRule::FailureNeedsError),
+            Status::Failure if data.is_some() => return Err(OutcomeRule::FailureHasData),
+            Status::Success | Status::NoChangeNeeded if error.is_some() => {
+                return Err(OutcomeRule::OnlyFailuresHaveErrors);
+            }
+            _ => {}
+        }
+        Ok(Outcome { status, data, content: None, error, explanation: None, meta: Meta::default() })
+    }
+
+    pub fn success(data: Option<Payload>) -> Outcome {
+        Outcome { status: Status::Success, data, content: None, error: None, explanation: None, meta: Meta::default() }
+    }
+
+    pub fn failure(error: Error) -> Outcome {
+        Outcome {
+            status: Status::Failure,
+            data: None,
+            content: None,
+            error: Some(error),
+            explanation: None,
+            meta: Meta::default(),
+        }
+    }
+
+    /// Adds the raw MCP content array that the tool itself gave.
+    pub fn with_content(mut self, content: Payload) -> Outcome {
+        self.content = Some(content);
+        self
+    }
+
+    pub fn with_explanation(mut self, explanation: impl Into<String>) -> Outcome {
+        self.explanation = Some(explanation.into());
+        self
+    }
+
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    pub fn data(&self) -> Option<&Payload> {
+        self.data.as_ref()
+    }
+
+    pub fn content(&self) -> Option<&Payload> {
+        self.content.as_ref()
+    }
+
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    pub fn error_mut(&mut self) -> Option<&mut Error> {
+        self.error.as_mut()
+    }
+
+    pub fn explanation(&self) -> Option<&str> {
+        self.explanation.as_deref()
+    }
+}
+
+impl From<Result<Outcome, Error>> for Outcome {
+    fn from(result: Result<Outcome, Error>) -> Outcome {
+        result.unwrap_or_else(Outcome::failure)
+    }
+}
+
+impl std::fmt::Display for OutcomeRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            OutcomeRule::FailureNeedsError => "status 'failure' needs an 'error'",
+            OutcomeRule::FailureHasData => "status 'failure' must have no 'data'",
+            OutcomeRule::OnlyFailuresHaveErrors => "an 'error' goes with 'failure' or 'partial_success' only",
+        })
+    }
+}
+
+impl std::error::Error for OutcomeRule {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn the_rules_of_seed_001_hold() {
+        let data = || Some(Payload::json("{}"));
+        let error = || Some(Error::new(ErrorKind::ToolFailed, "it broke"));
+        use OutcomeRule::*;
+        use Status::*;
+        let table = [
+            (Failure, None, None, Err(FailureNeedsError)),
+            (Failure, data(), None, Err(FailureNeedsError)),
+            (Failure, data(), error(), Err(FailureHasData)),
+            (Failure, None, error(), Ok(())),
+            (Success, data(), error(), Err(OnlyFailuresHaveErrors)),
+            (Success, None, None, Ok(())),
+            (NoChangeNeeded, None, error(), Err(OnlyFailuresHaveErrors)),
+            (NoChangeNeeded, data(), None, Ok(())),
+            (PartialSuccess, data(), error(), Ok(())),
+        ];
+        for (status, data, error, expected) in table {
+            let built = Outcome::new(status, data, error).map(|_| ());
+            assert_eq!(built, expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_four_statuses_exist() {
+        assert_eq!(Status::parse("partial_success"), Some(Status::PartialSuccess));
+        assert_eq!(Status::parse("banana"), None);
+    }
+}

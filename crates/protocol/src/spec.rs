@@ -1,0 +1,99 @@
+//! What is known about a tool before it is called.
+
+use crate::{Digest, ExposedName, Payload, Timing, ToolName};
+use std::fmt;
+use std::time::Duration;
+
+/// The description of one tool, the same for every edge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: ToolName,
+    pub exposed: ExposedName,
+    /// How it runs: `cli`, `process`, `binary` …
+    pub kind: &'static str,
+    /// Where it comes from: the tool file's path below the yard.
+    pub source: String,
+    pub version: Option<Version>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub annotations: Annotations,
+    pub timing: Timing,
+    pub limits: Limits,
+    /// Of everything that defines the tool: manifest, schemas, entry files.
+    pub digest: Digest,
+    pub input_schema: Option<Payload>,
+    pub output_schema: Option<Payload>,
+}
+
+/// The bounds every call of the tool obeys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub timeout: Duration,
+    /// Bytes of arguments.
+    pub input: usize,
+    /// Bytes of output, counted while it streams.
+    pub output: usize,
+}
+
+/// MCP's four hints; `None` means the file does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+/// `major.minor.patch`, with an optional pre-release or build tail that is kept as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub major: u64,
+    pub minor: u64,
+    pub patch: u64,
+    tail: Box<str>,
+}
+
+impl Version {
+    pub fn parse(text: &str) -> Option<Version> {
+        let core_end = text.find(['-', '+']).unwrap_or(text.len());
+        let (core, tail) = text.split_at(core_end);
+        let tail_ok = tail.is_empty()
+            || (tail.len() > 1
+                && tail[1..].bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+')));
+        let mut numbers = core.split('.').map(version_number);
+        let version = Version {
+            major: numbers.next()??,
+            minor: numbers.next()??,
+            patch: numbers.next()??,
+            tail: tail.into(),
+        };
+        (numbers.next().is_none() && tail_ok).then_some(version)
+    }
+}
+
+/// A number without sign or leading zero, as semantic versioning demands.
+fn version_number(text: &str) -> Option<u64> {
+    let canonical = text == "0" || !text.starts_with('0');
+    (canonical && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}{}", self.major, self.minor, self.patch, self.tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_semantic() {
+        for good in ["0.0.0", "1.2.3", "10.20.30-rc.1", "1.0.0+build.5"] {
+            assert_eq!(Version::parse(good).unwrap().to_string(), good);
+        }
+        for bad in ["", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.x", "v1.2.3", "1.2.3-", "1.2.-3", "1.2.3 "] {
+            assert_eq!(Version::parse(bad), None, "{bad:?} was accepted");
+        }
+    }
+}

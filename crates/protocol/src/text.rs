@@ -1,0 +1,111 @@
+//! Text that leaves us: JSON strings written by hand, and control characters made visible.
+
+/// Appends `text` as a JSON string literal, quotes included.
+pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut clean_from = 0;
+    for (i, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[clean_from..i]);
+        clean_from = i + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[clean_from..]);
+    out.push(b'"');
+}
+
+/// Makes what a child printed safe to show: control characters (terminal escapes, direction marks) become
+/// visible, newlines and tabs stay.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\n' || c == '\t' || !is_hidden(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_unicode());
+        }
+    }
+    out
+}
+
+/// Characters a reader can't see but a terminal or a bidirectional layout obeys.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+/// The candidate nearest to `word`, when it is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).clamp(1, 3);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edits (insert, delete, replace, swap of neighbours) between two short words.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let width = b.len() + 1;
+    let mut rows = vec![0usize; (a.len() + 1) * width];
+    for i in 0..=a.len() {
+        for j in 0..width {
+            rows[i * width + j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replace = rows[(i - 1) * width + j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let step = (rows[(i - 1) * width + j] + 1).min(rows[i * width + j - 1] + 1).min(replace);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    step.min(rows[(i - 2) * width + j - 2] + 1)
+                } else {
+                    step
+                }
+            };
+        }
+    }
+    rows[a.len() * width + b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_strings_escape_exactly_what_json_demands() {
+        let mut out = Vec::new();
+        push_json_string(&mut out, "a\"b\\c\nd\u{1}é");
+        assert_eq!(String::from_utf8(out).unwrap(), r#""a\"b\\c\nd\u0001é""#);
+    }
+
+    #[test]
+    fn terminal_escapes_and_direction_marks_become_visible() {
+        assert_eq!(visible("ok\n\u{1b}[31mred\u{202e}"), "ok\n\\u{1b}[31mred\\u{202e}");
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered_only_when_it_is_near() {
+        let fields = ["timeoutMs", "limits", "entry"];
+        assert_eq!(nearest("timeoutms", fields), Some("timeoutMs"));
+        assert_eq!(nearest("limit", fields), Some("limits"));
+        assert_eq!(nearest("etnry", fields), Some("entry"));
+        assert_eq!(nearest("colour", fields), None);
+    }
+}
