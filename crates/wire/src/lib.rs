@@ -1,1 +1,11 @@
-//! Placeholder.
+//! Bytes to and from the vocabulary: pure functions, no socket, no file.
+//!
+//! This is the only crate that may look inside JSON.
+
+pub mod answer;
+pub mod doc;
+pub mod envelope;
+pub mod json;
+pub mod listing;
+pub mod plain;
+pub mod view;
