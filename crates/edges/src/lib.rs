@@ -1,1 +1,7 @@
-//! Placeholder.
+//! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
+
+mod guard;
+mod plain;
+mod server;
+
+pub use server::{Options, serve};

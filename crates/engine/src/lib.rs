@@ -2,4 +2,11 @@
 //!
 //! The engine opens no listening socket and starts no child; edges and runtimes do.
 
+pub mod audit;
 pub mod clock;
+mod gates;
+pub mod pipeline;
+pub mod registry;
+
+pub use pipeline::Engine;
+pub use registry::{Candidate, Entry, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem};

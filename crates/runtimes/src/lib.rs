@@ -1,1 +1,12 @@
-//! Placeholder.
+//! How a tool runs: child processes, one file per kind, and the files that declare tools.
+//!
+//! Runtimes decide no policy: by the time a runner is asked, the pipeline has let the call through.
+
+pub mod child;
+mod command;
+mod host;
+mod kinds;
+pub mod yard;
+
+pub use host::Host;
+pub use yard::{Defaults, Loaded, Loader};

@@ -97,6 +97,11 @@ fn reported(raw: &Bytes) -> Error {
 }
 
 fn line(stdout: Bytes) -> Result<Answer, Error> {
+    // Programs that pretty-print their one answer are understood too: nothing else can be meant.
+    let whole = stdout.slice(trimmed(&stdout));
+    if !whole.is_empty() && json::scan(&whole).is_ok() {
+        return Ok(Answer { outcome: line_outcome(whole)?, log: Vec::new() });
+    }
     let mut log = Vec::new();
     let mut defect = None;
     let mut at = 0;
@@ -241,6 +246,8 @@ mod tests {
         let answer = lines("loading…\n\nwarning: x\n{\"sum\": 3}\n\n").unwrap();
         assert_eq!(data(&answer.outcome), Some("{\"sum\": 3}"));
         assert_eq!(answer.log, ["loading…", "warning: x"]);
+        let pretty = lines("{\n  \"a\": 1\n}\n").unwrap();
+        assert_eq!(data(&pretty.outcome), Some("{\n  \"a\": 1\n}"));
         let content = lines(r#"{"content":[{"type":"text","text":"hi"}],"isError":false}"#).unwrap();
         assert_eq!(content.outcome.content().unwrap().bytes(), &br#"[{"type":"text","text":"hi"}]"#[..]);
         let failed = lines(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#).unwrap();
@@ -254,7 +261,7 @@ mod tests {
             ("only log\n", "not JSON"),
             ("{\"a\":1}\n{\"a\":2}\n", "a second answer"),
             ("{\"a\":1}\ndone\n", "more text"),
-            ("{\n  \"a\": 1\n}\n", "not JSON"),
+            ("log\n{\n  \"a\": 1\n}\n", "not JSON"),
             ("{\"content\":[],\"isError\":\"yes\"}", "isError"),
         ] {
             let error = lines(text).expect_err(text);

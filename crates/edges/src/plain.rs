@@ -1,0 +1,97 @@
+//! Seed 002's plain routes: one tool, one POST, one envelope.
+
+use crate::server::App;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::sync::Arc;
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Identity, Outcome, Payload, TraceContext};
+use toolyard_wire::{json, plain};
+
+pub fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/mcp/discover", get(discover))
+        .route("/mcp/tool/{name}", post(call_tool))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
+async fn healthz() -> Response {
+    json_response(StatusCode::OK, b"{\"status\":\"ok\"}".to_vec())
+}
+
+async fn discover(State(app): State<Arc<App>>) -> Response {
+    let snapshot = app.engine.registry.snapshot();
+    let discovery = plain::Discovery {
+        server_version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: app.started.elapsed().as_secs(),
+        tools: &mut snapshot.entries().iter().map(|entry| &entry.spec),
+    };
+    json_response(StatusCode::OK, plain::write_discovery(discovery))
+}
+
+async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let outcome = match arguments(body, app.options.max_body).await {
+        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers)).await,
+        Err(error) => Outcome::failure(error),
+    };
+    respond(&outcome)
+}
+
+fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    Call {
+        id: app.engine.call_id(),
+        tool,
+        arguments,
+        identity: Identity::local(),
+        edge: Edge::Http,
+        deadline: None,
+        timing_hint: None,
+        // A broken traceparent starts no trace; the W3C text asks for that, not for an error.
+        trace: traceparent.and_then(TraceContext::parse),
+        idempotency_key: None,
+    }
+}
+
+/// The body as arguments; an empty body means none. Reading stops at the limit.
+async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
+    let bytes = to_bytes(body, limit).await.map_err(|_| {
+        Error::new(ErrorKind::InputTooLarge, format!("the request body is over {limit} bytes or did not arrive whole"))
+    })?;
+    if bytes.is_empty() {
+        return Ok(Payload::json("{}"));
+    }
+    json::arguments(bytes)
+}
+
+async fn no_route() -> Response {
+    let error = Error::new(ErrorKind::ResourceNotFound, "there is nothing at this address")
+        .hint("GET /healthz, GET /mcp/discover, POST /mcp/tool/{name}");
+    respond(&Outcome::failure(error))
+}
+
+async fn wrong_method() -> Response {
+    let error = Error::new(ErrorKind::InvalidInput, "this address takes another method")
+        .hint("GET /healthz, GET /mcp/discover, POST /mcp/tool/{name}");
+    let mut response = respond(&Outcome::failure(error));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+fn respond(outcome: &Outcome) -> Response {
+    let status = outcome.error().map_or(StatusCode::OK, |error| {
+        StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    });
+    json_response(status, plain::write_envelope(outcome))
+}
+
+fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,57 @@
+//! THE list: what happens to every call from every edge, in order. Nothing bypasses it.
+
+use crate::audit::AuditLog;
+use crate::clock::{Clock, Random, new_id};
+use crate::gates;
+use crate::registry::{Entry, Registry};
+use std::sync::Arc;
+use std::time::Instant;
+use toolyard_protocol::{Call, Error, Id, Outcome};
+
+/// Everything a call needs on its way.
+pub struct Engine {
+    pub registry: Registry,
+    pub audit: Arc<AuditLog>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+}
+
+impl Engine {
+    /// A fresh id for a call.
+    pub fn call_id(&self) -> Id {
+        new_id(self.clock.as_ref(), self.random.as_ref())
+    }
+
+    /// Runs one call. Dropping the future cancels it: the tool is killed and the audit log says so.
+    pub async fn run(&self, call: Call) -> Outcome {
+        let started = Instant::now();
+        let mut outcome = match self.admit(&call) {
+            Ok(entry) => self.run_admitted(&call, &entry, started).await,
+            Err(error) => gates::record::refused(&self.audit, &call, error).await,
+        };
+        outcome.meta.call_id = Some(call.id);
+        outcome.meta.duration = started.elapsed();
+        if let Some(error) = outcome.error_mut() {
+            error.correlation_id = Some(call.id);
+        }
+        outcome
+    }
+
+    /// The gates before anything is started.
+    fn admit(&self, call: &Call) -> Result<Arc<Entry>, Error> {
+        let entry = gates::find::find(&self.registry, &call.tool)?;
+        gates::size::input(&entry.spec, &call.arguments)?;
+        gates::validate::input(&entry, &call.arguments)?;
+        Ok(entry)
+    }
+
+    async fn run_admitted(&self, call: &Call, entry: &Entry, started: Instant) -> Outcome {
+        let begun = match gates::record::begin(&self.audit, call, entry).await {
+            Ok(begun) => begun,
+            Err(error) => return Outcome::failure(error),
+        };
+        let ran = gates::run::run(call, entry, started).await;
+        let checked = ran.and_then(|outcome| gates::validate::output(entry, outcome));
+        gates::record::end(&self.audit, begun, Outcome::from(checked)).await
+    }
+}

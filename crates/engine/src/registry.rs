@@ -1,0 +1,145 @@
+//! Which tools there are. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
+
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+use toolyard_protocol::text::nearest;
+use toolyard_protocol::{Call, Check, Error, Outcome, ToolSpec};
+
+pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
+
+/// How one tool runs. Dropping the future must stop the work.
+pub trait Runner: Send + Sync {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a>;
+}
+
+/// What a runner is given.
+pub struct Run<'a> {
+    pub call: &'a Call,
+    pub spec: &'a ToolSpec,
+    /// The earlier of the tool's timeout and the caller's deadline.
+    pub deadline: Instant,
+}
+
+/// A tool that can be called.
+pub struct Entry {
+    pub spec: ToolSpec,
+    pub runner: Box<dyn Runner>,
+    pub input: Option<Box<dyn Check>>,
+    pub output: Option<Box<dyn Check>>,
+}
+
+/// A tool as a source offers it, before names are compared.
+pub struct Candidate {
+    pub entry: Entry,
+    pub enabled: bool,
+}
+
+/// What is wrong with a source, in words for its author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceProblem {
+    /// The file, relative to the yard.
+    pub source: String,
+    /// Line and column, where they are known.
+    pub place: Option<(u32, u32)>,
+    pub message: String,
+    pub hint: Option<String>,
+    pub severity: Severity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The tool is not there.
+    Error,
+    /// The tool is there, but something about it will surprise.
+    Warning,
+}
+
+/// The tools at one moment.
+#[derive(Default)]
+pub struct Snapshot {
+    by_name: HashMap<Box<str>, Arc<Entry>>,
+    entries: Vec<Arc<Entry>>,
+    disabled: Vec<ToolSpec>,
+    problems: Vec<SourceProblem>,
+}
+
+/// The current snapshot behind a lock-free pointer.
+#[derive(Default)]
+pub struct Registry {
+    current: ArcSwap<Snapshot>,
+}
+
+impl Registry {
+    pub fn new(snapshot: Snapshot) -> Registry {
+        Registry { current: ArcSwap::from_pointee(snapshot) }
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    pub fn replace(&self, snapshot: Snapshot) {
+        self.current.store(Arc::new(snapshot));
+    }
+
+    /// The tool of that name, exposed or canonical. The caller keeps this version whatever a reload does.
+    pub fn find(&self, name: &str) -> Option<Arc<Entry>> {
+        self.current.load().by_name.get(name).cloned()
+    }
+}
+
+impl Snapshot {
+    /// `candidates` come in load order: where two claim one name, the first stays and the second is reported.
+    pub fn build(candidates: Vec<Candidate>, problems: Vec<SourceProblem>) -> Snapshot {
+        let mut snapshot = Snapshot { problems, ..Snapshot::default() };
+        for Candidate { entry, enabled } in candidates {
+            let names = [entry.spec.exposed.as_str(), entry.spec.name.as_str()];
+            let taken = names.into_iter().find_map(|name| snapshot.by_name.get(name).map(|first| (name, first)));
+            if let Some((name, first)) = taken {
+                let problem = collision(&entry.spec, name, first);
+                snapshot.problems.push(problem);
+            } else if !enabled {
+                snapshot.disabled.push(entry.spec);
+            } else {
+                let names = names.map(Box::<str>::from);
+                let entry = Arc::new(entry);
+                snapshot.by_name.extend(names.map(|name| (name, entry.clone())));
+                snapshot.entries.push(entry);
+            }
+        }
+        snapshot.entries.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        snapshot
+    }
+
+    /// Every callable tool, by canonical name.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    pub fn disabled(&self) -> &[ToolSpec] {
+        &self.disabled
+    }
+
+    pub fn problems(&self) -> &[SourceProblem] {
+        &self.problems
+    }
+
+    /// The loaded name nearest to one that is not there.
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        nearest(name, self.by_name.keys().map(AsRef::as_ref))
+    }
+}
+
+fn collision(spec: &ToolSpec, name: &str, first: &Entry) -> SourceProblem {
+    SourceProblem {
+        source: spec.source.clone(),
+        place: None,
+        message: format!("the name '{name}' is already taken by {}; {} is not loaded", first.spec.source, spec.source),
+        hint: Some("give one of the two another id".to_owned()),
+        severity: Severity::Error,
+    }
+}

@@ -1,0 +1,56 @@
+//! What a tool may take from the machine: named environment variables and programs on the search path.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The environment as it was when the program started. Only the binary reads the real one.
+pub struct Host {
+    env: HashMap<OsString, OsString>,
+    search: Vec<PathBuf>,
+    // A thousand tools of one interpreter look it up once.
+    found: Mutex<HashMap<String, PathBuf>>,
+}
+
+impl Host {
+    pub fn new(env: impl IntoIterator<Item = (OsString, OsString)>) -> Host {
+        let env: HashMap<OsString, OsString> = env.into_iter().collect();
+        let default = OsString::from("/usr/local/bin:/usr/bin:/bin");
+        let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
+        // A relative entry would run whatever lies in the folder we happen to stand in.
+        let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
+        Host { env, search, found: Mutex::default() }
+    }
+
+    pub fn var(&self, name: &str) -> Option<&OsStr> {
+        self.env.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// What every child gets, before its own allow-list: where programs are, and UTF-8.
+    pub fn base_env(&self) -> Vec<(OsString, OsString)> {
+        let path = std::env::join_paths(&self.search).unwrap_or_default();
+        vec![("PATH".into(), path), ("LANG".into(), "C.UTF-8".into())]
+    }
+
+    /// An executable: a path is taken relative to `root`, a bare name is searched for.
+    pub fn program(&self, name: &str, root: &Path) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(root.join(name)).filter(|path| is_executable(path));
+        }
+        let mut found = self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(path) = found.get(name)
+            && is_executable(path)
+        {
+            return Some(path.clone());
+        }
+        let path = self.search.iter().map(|dir| dir.join(name)).find(|path| is_executable(path))?;
+        found.insert(name.to_owned(), path.clone());
+        Some(path)
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

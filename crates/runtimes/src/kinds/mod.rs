@@ -1,0 +1,32 @@
+//! The kinds of tools. A new kind is one file here and one line in a table.
+
+mod binary;
+mod cli;
+mod process;
+
+use crate::yard::Reading;
+use std::path::PathBuf;
+use toolyard_engine::Runner;
+use toolyard_wire::doc::Fields;
+
+/// One kind of tool: its name, and how to read the fields that only it has.
+pub trait Kind: Sync {
+    fn name(&self) -> &'static str;
+
+    /// `None` when something is wrong; the problems are in `fields`.
+    fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan>;
+}
+
+/// How a tool of a checked file runs.
+pub struct Plan {
+    pub runner: Box<dyn Runner>,
+    /// Files of the yard that the tool is made of, for its digest.
+    pub files: Vec<PathBuf>,
+    /// Why the tool cannot run on this machine as it is now.
+    pub warnings: Vec<String>,
+}
+
+/// `kind:` of `*.tool.yaml`.
+pub const PACK: &[&dyn Kind] = &[&cli::Cli];
+/// `runtime` of `tool.json`.
+pub const MANIFEST: &[&dyn Kind] = &[&process::Process, &binary::Binary];
