@@ -3,9 +3,14 @@
 //! This is the only crate that may look inside JSON.
 
 pub mod answer;
+pub mod checkup;
 pub mod doc;
 pub mod envelope;
+pub mod history;
 pub mod json;
 pub mod listing;
+pub mod arguments;
 pub mod plain;
+pub mod problems;
+pub mod render;
 pub mod view;

@@ -1,8 +1,10 @@
 //! JSON as bytes: a strict scanner for what comes in, a small writer for what goes out.
 
+mod pretty;
 mod scan;
 mod write;
 
+pub use pretty::pretty;
 pub use scan::{Defect, Kind, MAX_DEPTH, Token, Tokens, scan};
 pub use write::Object;
 

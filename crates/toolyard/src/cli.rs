@@ -1,0 +1,50 @@
+//! The command line: one variant per command, each defined in its own file.
+
+use crate::commands::{audit, call, check, completions, doctor, init, list, serve, show};
+use crate::wiring::Place;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use toolyard_protocol::Error;
+
+/// Tools for AI agents: drop a file in a folder and it is a tool.
+#[derive(Parser)]
+#[command(name = "toolyard", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// The yard: a folder with tools/ and, if you like, toolyard.toml. Default: the current folder
+    #[arg(long, global = true, value_name = "DIR")]
+    yard: Option<PathBuf>,
+    /// Print JSON for machines
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Init(init::Args),
+    List(list::Args),
+    Show(show::Args),
+    Call(call::Args),
+    Check(check::Args),
+    Serve(serve::Args),
+    Audit(audit::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+}
+
+/// Runs the command and gives its exit code.
+pub fn dispatch(cli: Cli) -> Result<u8, Error> {
+    let place = Place { yard: cli.yard, json: cli.json };
+    match cli.command {
+        Command::Init(args) => init::run(args, place),
+        Command::List(args) => list::run(args, place),
+        Command::Show(args) => show::run(args, place),
+        Command::Call(args) => call::run(args, place),
+        Command::Check(args) => check::run(args, place),
+        Command::Serve(args) => serve::run(args, place),
+        Command::Audit(args) => audit::run(args, place),
+        Command::Doctor(args) => doctor::run(args, place),
+        Command::Completions(args) => completions::run(args),
+    }
+}

@@ -1,0 +1,129 @@
+//! `toolyard audit list|verify|export`: what was called, and whether the record of it can be trusted.
+
+use crate::output;
+use crate::wiring::{Place, Yard};
+use std::sync::Arc;
+use toolyard_engine::audit::{self, AuditError, Filter, Index, Row, Selection};
+use toolyard_protocol::{Error, ErrorKind, Id};
+use toolyard_wire::history;
+use toolyard_wire::view::View;
+
+/// Look into the audit log
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// The newest calls, newest first
+    List {
+        /// Only calls of this tool (canonical name)
+        #[arg(long)]
+        tool: Option<String>,
+        /// Only calls that ended like this: success, failure, refused, running
+        #[arg(long)]
+        status: Option<String>,
+        /// Only this call
+        #[arg(long, value_name = "ID")]
+        call: Option<String>,
+        /// At most this many
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: u32,
+    },
+    /// Check the whole chain of records
+    Verify,
+    /// Print the records as they are stored, one JSON object a line
+    Export {
+        /// Only the records of this call
+        #[arg(long, value_name = "ID")]
+        call: Option<String>,
+    },
+}
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    match args.command {
+        Command::List { tool, status, call, limit } => {
+            let call = call.map(|text| parse_id(&text)).transpose()?;
+            let filter = Filter { tool, status, call, limit: Some(limit), ..Filter::default() };
+            list(&yard, &filter, place.json)
+        }
+        Command::Verify => verify(&yard, place.json),
+        Command::Export { call } => {
+            let selection = Selection { call: call.map(|text| parse_id(&text)).transpose()?, ..Selection::default() };
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            match audit::export(&yard.state, &mut out, &selection) {
+                // The reader of a pipe went away; it has what it wanted.
+                Err(AuditError::Export(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
+                exported => exported.map(|_| 0).map_err(|error| Error::from(&error)),
+            }
+        }
+    }
+}
+
+fn parse_id(text: &str) -> Result<Id, Error> {
+    Id::parse(text).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidInput, format!("'{text}' is not a call id")).hint("'toolyard audit list' shows them")
+    })
+}
+
+fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
+    let rows = if yard.state.join("audit").is_dir() {
+        let mut index = Index::open(&yard.state, Arc::new(View)).map_err(|error| Error::from(&error))?;
+        index.catch_up().map_err(|error| Error::from(&error))?;
+        index.query(filter).map_err(|error| Error::from(&error))?
+    } else {
+        Vec::new()
+    };
+    if as_json {
+        output::line(history::write(rows.iter().map(row)));
+    } else if rows.is_empty() {
+        output::note("no such calls");
+    } else {
+        let header = ["TIME", "TOOL", "STATUS", "MS", "CALLER", "CALL"].map(str::to_owned).to_vec();
+        let lines = rows.iter().map(|row| {
+            let ms = row.duration_us.map_or("-".to_owned(), |us| format!("{:.1}", us as f64 / 1000.0));
+            let status = row.error.as_ref().map_or(row.status.clone(), |error| format!("{} ({error})", row.status));
+            let caller = format!("{}/{}", row.caller, row.edge);
+            vec![row.time.clone(), row.tool.clone(), status, ms, caller, row.call.clone()]
+        });
+        output::table(&std::iter::once(header).chain(lines).collect::<Vec<_>>());
+    }
+    Ok(0)
+}
+
+fn row(row: &Row) -> history::Row<'_> {
+    history::Row {
+        call: &row.call,
+        time: &row.time,
+        tool: &row.tool,
+        caller: &row.caller,
+        edge: &row.edge,
+        status: &row.status,
+        error: row.error.as_deref(),
+        message: row.message.as_deref(),
+        duration_us: row.duration_us,
+        output_bytes: row.output_bytes,
+    }
+}
+
+fn verify(yard: &Yard, as_json: bool) -> Result<u8, Error> {
+    let report = audit::verify(&yard.state).map_err(|error| Error::from(&error))?;
+    let describe = |problem: &audit::Problem| format!("{}.jsonl:{}: {}", problem.segment, problem.line, problem.what);
+    let problems: Vec<String> = report.problems.iter().map(describe).collect();
+    let notes: Vec<String> = report.notes.iter().map(describe).collect();
+    if as_json {
+        output::line(history::write_report(report.segments, report.records, &problems, &notes));
+    } else {
+        problems.iter().for_each(|text| output::line(format!("PROBLEM {text}")));
+        notes.iter().for_each(|text| output::line(format!("note    {text}")));
+        let verdict = if problems.is_empty() { "intact" } else { "NOT INTACT" };
+        output::line(format!("{} record(s) in {} segment(s): {verdict}", report.records, report.segments));
+        if report.more > 0 {
+            output::line(format!("and {} more problem(s)", report.more));
+        }
+    }
+    Ok(if problems.is_empty() { 0 } else { ErrorKind::Internal.row().exit })
+}

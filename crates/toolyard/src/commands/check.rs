@@ -1,0 +1,38 @@
+//! `toolyard check`: reads every file of the yard and says what is wrong, all of it.
+
+use super::list::describe;
+use crate::output;
+use crate::wiring::{Place, Yard};
+use toolyard_engine::Severity;
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_wire::problems;
+
+/// Check every tool file and report all problems
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn run(_: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    let snapshot = yard.load();
+    let found = snapshot.problems();
+    let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
+    if place.json {
+        let rows = found.iter().map(|problem| problems::Row {
+            source: &problem.source,
+            place: problem.place,
+            message: &problem.message,
+            hint: problem.hint.as_deref(),
+            error: problem.severity == Severity::Error,
+        });
+        output::line(problems::write(rows));
+    } else {
+        for problem in found {
+            let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+            output::line(format!("{word}: {}:{}", problem.source, describe(problem)));
+        }
+        let tools = snapshot.entries().len();
+        let warnings = found.len() - errors;
+        output::line(format!("{tools} tool(s) loaded, {errors} error(s), {warnings} warning(s)"));
+    }
+    Ok(if errors == 0 { 0 } else { ErrorKind::InvalidInput.row().exit })
+}

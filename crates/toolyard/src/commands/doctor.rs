@@ -1,0 +1,75 @@
+//! `toolyard doctor`: can this machine run this yard, and if not, why.
+
+use crate::output;
+use crate::wiring::{Place, Yard, make_state_dir};
+use toolyard_engine::Severity;
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::child::TreeLevel;
+use toolyard_wire::checkup::{self, Row};
+
+/// Say what works on this machine and what does not
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn run(_: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    let mut rows = vec![
+        row("toolyard", true, env!("CARGO_PKG_VERSION").to_owned()),
+        row("yard", true, yard.root.display().to_string()),
+        state_folder(&yard),
+        process_trees(&yard),
+    ];
+    rows.extend(tools(&yard));
+    let healthy = rows.iter().all(|row| row.ok);
+    if place.json {
+        output::line(checkup::write(&rows));
+    } else {
+        for row in &rows {
+            output::line(format!("{} {}: {}", if row.ok { "ok  " } else { "FAIL" }, row.name, row.detail));
+        }
+    }
+    Ok(if healthy { 0 } else { ErrorKind::Unavailable.row().exit })
+}
+
+fn row(name: &'static str, ok: bool, detail: String) -> Row {
+    Row { name, ok, detail }
+}
+
+fn state_folder(yard: &Yard) -> Row {
+    let shown = yard.state.display();
+    match make_state_dir(&yard.state) {
+        Ok(()) if is_writable(&yard.state) => row("state folder", true, shown.to_string()),
+        Ok(()) => row("state folder", false, format!("{shown} is not writable; calls will be refused")),
+        Err(error) => row("state folder", false, error.message),
+    }
+}
+
+fn is_writable(dir: &std::path::Path) -> bool {
+    let probe = dir.join(format!(".probe-{}", std::process::id()));
+    let written = std::fs::write(&probe, b"").is_ok();
+    let _ = std::fs::remove_file(&probe);
+    written
+}
+
+fn process_trees(yard: &Yard) -> Row {
+    let detail = match yard.loader.launcher.level() {
+        TreeLevel::PidNamespace => "killed whole, by a pid namespace",
+        TreeLevel::UserPidNamespace => "killed whole, by a user and pid namespace",
+        TreeLevel::Subreaper => {
+            "killed by a subreaper, because namespaces are refused here; a hostile tool of the same user could kill it"
+        }
+    };
+    row("process trees", true, detail.to_owned())
+}
+
+fn tools(yard: &Yard) -> Vec<Row> {
+    let snapshot = yard.load();
+    let errors = snapshot.problems().iter().filter(|problem| problem.severity == Severity::Error).count();
+    let loaded = format!("{} loaded, {errors} problem(s)", snapshot.entries().len());
+    let mut rows = vec![row("tools", errors == 0, loaded)];
+    for problem in snapshot.problems() {
+        let detail = format!("{}:{}", problem.source, super::list::describe(problem));
+        rows.push(row(if problem.severity == Severity::Error { "tool file" } else { "tool" }, false, detail));
+    }
+    rows
+}

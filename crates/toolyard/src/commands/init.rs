@@ -1,0 +1,52 @@
+//! `toolyard init [DIR]`: a yard that runs.
+
+use crate::output;
+use crate::wiring::Place;
+use std::path::{Path, PathBuf};
+use toolyard_protocol::{Error, ErrorKind};
+
+/// Make a yard with an example tool
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder to make; default: the current one
+    dir: Option<PathBuf>,
+}
+
+/// What a new yard holds: path, content.
+const FILES: &[(&str, &str)] = &[
+    ("toolyard.toml", include_str!("../../templates/toolyard.toml")),
+    (".gitignore", ".toolyard/\n"),
+    ("tools/system/disk_free.tool.yaml", include_str!("../../templates/disk_free.tool.yaml")),
+    ("tools/system/disk_free.sh", include_str!("../../templates/disk_free.sh")),
+];
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let root = args.dir.or(place.yard).unwrap_or_else(|| PathBuf::from("."));
+    let mut made = 0;
+    for (path, content) in FILES {
+        if write_new(&root.join(path), content)? {
+            made += 1;
+            output::note(format!("made {path}"));
+        } else {
+            output::note(format!("kept {path}, which is there already"));
+        }
+    }
+    let shown = root.display();
+    output::line(format!("{made} file(s) made; try: toolyard call disk_free --yard {shown}"));
+    Ok(0)
+}
+
+/// Never overwrites: `false` when the file is there.
+pub fn write_new(path: &Path, content: &str) -> Result<bool, Error> {
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => std::io::Write::write_all(&mut file, content.as_bytes()).map(|()| true).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}

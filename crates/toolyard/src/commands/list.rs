@@ -1,0 +1,86 @@
+//! `toolyard list`: every tool of the yard, and every file that should have been one.
+
+use crate::output;
+use crate::wiring::{Place, Yard};
+use toolyard_engine::{Severity, Snapshot, SourceProblem};
+use toolyard_protocol::{Error, ToolSpec};
+use toolyard_wire::listing::{self, Listed};
+
+/// List the tools of the yard
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn run(_: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    let snapshot = yard.load();
+    if place.json {
+        output::line(write_json(&snapshot));
+    } else {
+        print_table(&snapshot);
+    }
+    Ok(0)
+}
+
+fn write_json(snapshot: &Snapshot) -> Vec<u8> {
+    let specs = all_specs(snapshot);
+    let mut rows = Vec::new();
+    let problems: Vec<(String, Vec<String>)> = specs
+        .iter()
+        .map(|(spec, _)| (spec.source.clone(), problems_of(snapshot, &spec.source)))
+        .chain(broken_sources(snapshot).map(|source| (source.to_owned(), problems_of(snapshot, source))))
+        .collect();
+    let rows_of = specs.iter().map(|(spec, enabled)| (Some(*spec), *enabled)).chain(std::iter::repeat((None, false)));
+    for ((source, problems), (spec, enabled)) in problems.iter().zip(rows_of) {
+        rows.push(Listed { spec, source, enabled, problems });
+    }
+    listing::write_list(&rows)
+}
+
+fn print_table(snapshot: &Snapshot) {
+    let header = ["NAME", "KIND", "VERSION", "DESCRIPTION"].map(str::to_owned).to_vec();
+    let mut rows = vec![header];
+    for (spec, enabled) in all_specs(snapshot) {
+        let version = spec.version.as_ref().map_or("-".to_owned(), ToString::to_string);
+        let text = spec.description.as_deref().or(spec.title.as_deref()).unwrap_or("-");
+        let first = text.lines().next().unwrap_or_default();
+        let state = if enabled { "" } else { "(disabled) " };
+        rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, format!("{state}{first}")]);
+    }
+    match rows.len() {
+        1 => output::note("no tools here; 'toolyard init' makes an example"),
+        _ => output::table(&rows),
+    }
+    let errors = snapshot.problems().iter().filter(|problem| problem.severity == Severity::Error).count();
+    if errors > 0 {
+        output::note(format!("\n{errors} problem(s) keep tools from loading; 'toolyard check' shows them"));
+    }
+}
+
+/// Callable and disabled tools, by name.
+pub fn all_specs(snapshot: &Snapshot) -> Vec<(&ToolSpec, bool)> {
+    let enabled = snapshot.entries().iter().map(|entry| (&entry.spec, true));
+    let mut specs: Vec<_> = enabled.chain(snapshot.disabled().iter().map(|spec| (spec, false))).collect();
+    specs.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    specs
+}
+
+pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
+    snapshot.problems().iter().filter(|problem| problem.source == source).map(describe).collect()
+}
+
+/// `line:column: message (hint)`.
+pub fn describe(problem: &SourceProblem) -> String {
+    let place = problem.place.map_or(String::new(), |(line, column)| format!("{line}:{column}: "));
+    let hint = problem.hint.as_deref().map_or(String::new(), |hint| format!(" ({hint})"));
+    format!("{place}{}{hint}", problem.message)
+}
+
+/// Files that gave no tool at all.
+fn broken_sources(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    let loaded: Vec<&str> = all_specs(snapshot).iter().map(|(spec, _)| spec.source.as_str()).collect();
+    let mut broken: Vec<&str> =
+        snapshot.problems().iter().map(|problem| problem.source.as_str()).filter(|s| !loaded.contains(s)).collect();
+    broken.sort_unstable();
+    broken.dedup();
+    broken.into_iter()
+}

@@ -1,0 +1,71 @@
+//! `toolyard serve [DIR]`: the server in the foreground, until told to stop.
+
+use crate::config::parse_listen;
+use crate::output;
+use crate::wiring::{Place, Yard, large_runtime};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use toolyard_edges::{Options, serve};
+use toolyard_engine::Severity;
+use toolyard_protocol::{Error, ErrorKind};
+
+/// Serve the yard over HTTP
+#[derive(clap::Args)]
+pub struct Args {
+    /// The yard (same as --yard)
+    dir: Option<PathBuf>,
+    /// Address to listen on, for example 127.0.0.1:3333; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+}
+
+pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
+    place.yard = args.dir.or(place.yard);
+    let mut yard = Yard::open(&place)?;
+    if let Some(text) = &args.listen {
+        yard.config.server.listen = parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
+    }
+    large_runtime()?.block_on(run_server(yard))
+}
+
+async fn run_server(yard: Yard) -> Result<u8, Error> {
+    let engine = Arc::new(yard.engine()?);
+    let server = &yard.config.server;
+    let listener = TcpListener::bind(server.listen).await.map_err(|error| {
+        Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))
+            .hint("another program may use the port; choose one with --listen")
+    })?;
+    let address = listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    let snapshot = engine.registry.snapshot();
+    for problem in snapshot.problems() {
+        let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+        output::note(format!("{word}: {}:{}", problem.source, super::list::describe(problem)));
+    }
+    output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
+    let options = Options {
+        max_body: server.max_body,
+        max_connections: server.max_connections,
+        header_timeout: Duration::from_secs(10),
+        drain: server.drain,
+    };
+    serve(listener, engine.clone(), options, stop_signal()?).await;
+    engine.audit.close();
+    output::note("stopped");
+    Ok(0)
+}
+
+/// Resolves at the first SIGINT or SIGTERM.
+fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+    let failed = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}

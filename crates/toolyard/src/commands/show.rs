@@ -1,0 +1,85 @@
+//! `toolyard show NAME`: everything that is known about one tool.
+
+use super::list::{all_specs, problems_of};
+use crate::output;
+use crate::wiring::{Place, Yard};
+use toolyard_engine::Snapshot;
+use toolyard_protocol::{Error, ErrorKind, ToolSpec};
+use toolyard_wire::{json, listing};
+
+/// Show one tool: what it does, what it takes, its limits
+#[derive(clap::Args)]
+pub struct Args {
+    /// The tool's name, as 'list' shows it or canonical
+    name: String,
+}
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    let snapshot = yard.load();
+    let specs = all_specs(&snapshot);
+    let found = specs.iter().find(|(spec, _)| spec.exposed.as_str() == args.name || spec.name.as_str() == args.name);
+    let (spec, enabled) = *found.ok_or_else(|| unknown(&snapshot, &args.name))?;
+    let problems = problems_of(&snapshot, &spec.source);
+    if place.json {
+        let row = listing::Listed { spec: Some(spec), source: &spec.source, enabled, problems: &problems };
+        output::line(listing::write_tool(&row));
+    } else {
+        output::line(page(spec, enabled, &problems));
+    }
+    Ok(0)
+}
+
+/// The same words as when an unknown tool is called.
+pub fn unknown(snapshot: &Snapshot, name: &str) -> Error {
+    let hint = match snapshot.nearest(name) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "'toolyard list' shows the tools that are loaded".to_owned(),
+    };
+    Error::new(ErrorKind::UnknownTool, format!("there is no tool '{name}'")).hint(hint)
+}
+
+fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
+    let mut text = String::new();
+    let mut add = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    add(format!("{}  ({})", spec.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
+    if let Some(description) = &spec.description {
+        add(format!("\n{}\n", description.trim_end()));
+    }
+    add(format!("canonical name  {}", spec.name));
+    add(format!("kind            {}", spec.kind));
+    add(format!("version         {}", spec.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
+    add(format!("file            {}", spec.source));
+    let limits = spec.limits;
+    add(format!("timeout         {} ms", limits.timeout.as_millis()));
+    add(format!("input at most   {} bytes", limits.input));
+    add(format!("output at most  {} bytes", limits.output));
+    let hints = [
+        ("read-only", spec.annotations.read_only),
+        ("destructive", spec.annotations.destructive),
+        ("idempotent", spec.annotations.idempotent),
+        ("open world", spec.annotations.open_world),
+    ];
+    let hints: Vec<String> = hints
+        .iter()
+        .filter_map(|(name, hint)| hint.map(|yes| if yes { name.to_string() } else { format!("not {name}") }))
+        .collect();
+    if !hints.is_empty() {
+        add(format!("hints           {}", hints.join(", ")));
+    }
+    if !enabled {
+        add("state           disabled (enabled: false)".to_owned());
+    }
+    for (title, schema) in [("\ninput", &spec.input_schema), ("\noutput", &spec.output_schema)] {
+        if let Some(schema) = schema {
+            add(format!("{title}\n{}", json::pretty(schema.bytes()).unwrap_or_default()));
+        }
+    }
+    for problem in problems {
+        add(format!("\nproblem: {problem}"));
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,32 @@
+//! `[limits]`: bounds of tools that state none themselves.
+
+use std::time::Duration;
+use toolyard_protocol::Limits as ToolLimits;
+use toolyard_runtimes::Defaults;
+use toolyard_wire::doc::Fields;
+
+#[derive(Default)]
+pub struct Limits {
+    timeout: Option<Duration>,
+    input: Option<usize>,
+    output: Option<usize>,
+}
+
+impl Limits {
+    pub fn read(&mut self, fields: &mut Fields<'_>) {
+        let day = 24 * 60 * 60 * 1000;
+        self.timeout = fields.integer("timeout_ms", 1..=day).map(Duration::from_millis).or(self.timeout);
+        self.input = fields.integer("input", 1..=1 << 30).map(|bytes| bytes as usize).or(self.input);
+        self.output = fields.integer("output", 1..=1 << 30).map(|bytes| bytes as usize).or(self.output);
+    }
+
+    /// The seeds' defaults, unless the configuration has its own.
+    pub fn defaults(&self) -> Defaults {
+        let with = |timeout: u64| ToolLimits {
+            timeout: self.timeout.unwrap_or(Duration::from_millis(timeout)),
+            input: self.input.unwrap_or(64 << 10),
+            output: self.output.unwrap_or(256 << 10),
+        };
+        Defaults { pack: with(30_000), manifest: with(8_000) }
+    }
+}

@@ -1,0 +1,89 @@
+//! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
+
+mod audit;
+mod environment;
+mod limits;
+mod server;
+mod state;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_wire::doc::{self, Fields, Language, Node, Problem};
+
+/// Everything that can be configured, with defaults in place.
+#[derive(Default)]
+pub struct Config {
+    pub server: server::Server,
+    pub limits: limits::Limits,
+    pub audit: audit::Audit,
+    pub state: state::State,
+}
+
+impl Config {
+    /// Defaults < `/etc/toolyard/toolyard.toml` < the user's < the yard's < `TOOLYARD_*`.
+    pub fn load(root: &Path, env: &[(OsString, OsString)]) -> Result<Config, Error> {
+        let mut config = Config::default();
+        let var = |name: &str| env.iter().find(|(key, _)| key == name).map(|(_, value)| PathBuf::from(value));
+        let user = var("XDG_CONFIG_HOME").or_else(|| var("HOME").map(|home| home.join(".config")));
+        let files = [
+            Some(PathBuf::from("/etc/toolyard/toolyard.toml")),
+            user.map(|folder| folder.join("toolyard/toolyard.toml")),
+            Some(root.join("toolyard.toml")),
+        ];
+        for file in files.into_iter().flatten() {
+            config.add_file(&file)?;
+        }
+        for (name, node) in environment::layers(env)? {
+            config.add(&node).map_err(|problem| {
+                let message = format!("the environment variable {name}: {}", problem.message);
+                Error { hint: problem.hint, ..Error::new(ErrorKind::InvalidInput, message) }
+            })?;
+        }
+        Ok(config)
+    }
+
+    fn add_file(&mut self, file: &Path) -> Result<(), Error> {
+        let bytes = match std::fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                let message = format!("{} cannot be read: {error}", file.display());
+                return Err(Error::new(ErrorKind::Unavailable, message));
+            }
+        };
+        let added = doc::read(Language::Toml, &bytes).and_then(|node| self.add(&node));
+        added.map_err(|problem| {
+            let message = format!("{}:{}: {}", file.display(), problem.place, problem.message);
+            Error { hint: problem.hint, ..Error::new(ErrorKind::InvalidInput, message) }
+        })
+    }
+
+    /// Lays one document over what is there. The first problem ends it: a half-read configuration is none.
+    fn add(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut fields = Fields::open(node, "")?;
+        for (name, read) in SECTIONS {
+            if let Some(mut section) = fields.map(name) {
+                read(self, &mut section);
+                fields.close(section);
+            }
+        }
+        fields.finish(&[]).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    pub fn state_dir(&self, root: &Path) -> PathBuf {
+        root.join(self.state.dir.as_deref().unwrap_or(Path::new(".toolyard")))
+    }
+}
+
+pub use server::parse_listen;
+
+type ReadSection = fn(&mut Config, &mut Fields<'_>);
+
+/// One line per section.
+const SECTIONS: &[(&str, ReadSection)] = &[
+    ("server", |config, fields| config.server.read(fields)),
+    ("limits", |config, fields| config.limits.read(fields)),
+    ("audit", |config, fields| config.audit.read(fields)),
+    ("state", |config, fields| config.state.read(fields)),
+];

@@ -1,0 +1,69 @@
+//! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
+
+use std::io::{IsTerminal, Write};
+use toolyard_protocol::{Error, Outcome};
+use toolyard_wire::envelope;
+
+/// Writes to stdout and ends with a newline.
+pub fn line(bytes: impl AsRef<[u8]>) {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(bytes.as_ref()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    if written.is_err() {
+        // Nobody reads any more; there is no one left to tell.
+        std::process::exit(0);
+    }
+}
+
+/// Writes to stderr.
+pub fn note(text: impl AsRef<str>) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+}
+
+/// Shows an error the documented way and gives its exit code.
+pub fn report(error: &Error, json: bool) -> u8 {
+    if json {
+        line(envelope::write_result(&Outcome::failure(error.clone())));
+    } else {
+        show_error(error);
+    }
+    error.kind.row().exit
+}
+
+pub fn show_error(error: &Error) {
+    note(format!("error[{}]: {}", error.code(), error.message));
+    for violation in error.details.violations.iter().skip(1) {
+        let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
+        note(format!("  at {pointer}: {}", violation.message));
+    }
+    if let Some(stderr) = &error.details.stderr {
+        note("  the tool's last words on stderr:");
+        for text in stderr.lines() {
+            note(format!("  | {text}"));
+        }
+    }
+    if let Some(hint) = &error.hint {
+        note(format!("  hint: {hint}"));
+    }
+    if let Some(id) = error.correlation_id {
+        note(format!("  call: {id}"));
+    }
+}
+
+/// A table with aligned columns; the last column is not padded.
+pub fn table(rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let mut text = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            text.push_str(&format!("{cell:<width$}  "));
+        }
+        line(text.trim_end());
+    }
+}
+
+/// Whether a person is watching stdout.
+pub fn on_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}

@@ -1,0 +1,100 @@
+//! Puts the parts together: configuration, host, launcher, loader, audit log, engine.
+
+use crate::config::Config;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toolyard_engine::audit::{AuditLog, Options};
+use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::{Engine, Registry, Snapshot};
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::child::Launcher;
+use toolyard_runtimes::{Host, Loader};
+use toolyard_wire::view::View;
+
+/// Which yard is meant and how to print.
+pub struct Place {
+    pub yard: Option<PathBuf>,
+    pub json: bool,
+}
+
+/// A yard with its configuration, ready to load.
+pub struct Yard {
+    pub root: PathBuf,
+    pub state: PathBuf,
+    pub config: Config,
+    pub loader: Loader,
+}
+
+impl Yard {
+    /// Opens the yard named on the command line, else the current folder.
+    pub fn open(place: &Place) -> Result<Yard, Error> {
+        Yard::open_at(place.yard.as_deref().unwrap_or(Path::new(".")))
+    }
+
+    pub fn open_at(path: &Path) -> Result<Yard, Error> {
+        let root = std::fs::canonicalize(path).map_err(|error| {
+            Error::new(ErrorKind::FileNotFound, format!("the yard {} cannot be opened: {error}", path.display()))
+                .hint("'toolyard init DIR' makes one")
+        })?;
+        if !root.is_dir() {
+            return Err(Error::new(ErrorKind::InvalidInput, format!("the yard {} is not a folder", path.display())));
+        }
+        let env: Vec<_> = std::env::vars_os().collect();
+        let config = Config::load(&root, &env)?;
+        let state = config.state_dir(&root);
+        let launcher = Launcher::new(&state).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the launcher for child processes cannot be prepared: {error}"))
+        })?;
+        let loader = Loader {
+            root: root.clone(),
+            host: Arc::new(Host::new(env)),
+            launcher: Arc::new(launcher),
+            defaults: config.limits.defaults(),
+        };
+        Ok(Yard { root, state, config, loader })
+    }
+
+    pub fn load(&self) -> Snapshot {
+        self.loader.load().into_snapshot()
+    }
+
+    /// The engine over the loaded tools. From here on the state folder is needed.
+    pub fn engine(&self) -> Result<Engine, Error> {
+        make_state_dir(&self.state)?;
+        let clock = Arc::new(SystemClock);
+        let random = Arc::new(SystemRandom);
+        let options = Options {
+            sync: self.config.audit.sync,
+            retention: self.config.audit.retention,
+            ..Options::default()
+        };
+        let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
+        let audit = audit.map_err(|error| Error::from(&error))?;
+        Ok(Engine { registry: Registry::new(self.load()), audit, clock, random })
+    }
+}
+
+/// The state folder belongs to its owner alone: it holds the audit log.
+pub fn make_state_dir(dir: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| {
+        Error::new(ErrorKind::Unavailable, format!("the state folder {} cannot be made: {error}", dir.display()))
+            .hint("make it writable, or set [state] dir in toolyard.toml")
+    })
+}
+
+/// A runtime for commands that make at most a call or two.
+pub fn small_runtime() -> Result<tokio::runtime::Runtime, Error> {
+    finish(tokio::runtime::Builder::new_current_thread())
+}
+
+/// A runtime that uses every core.
+pub fn large_runtime() -> Result<tokio::runtime::Runtime, Error> {
+    finish(tokio::runtime::Builder::new_multi_thread())
+}
+
+fn finish(mut builder: tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, Error> {
+    let built = builder.enable_all().build();
+    built.map_err(|error| Error::new(ErrorKind::Internal, format!("the async runtime cannot start: {error}")))
+}

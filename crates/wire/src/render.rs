@@ -1,0 +1,33 @@
+//! A result for people: text as text, everything else as indented JSON.
+
+use crate::json;
+use toolyard_protocol::{Outcome, text::visible};
+
+/// What `toolyard call` prints. Control characters are made visible.
+pub fn result(outcome: &Outcome) -> String {
+    if let Some(data) = outcome.data() {
+        if let Ok(text) = serde_json::from_slice::<String>(data.bytes()) {
+            return visible(&text);
+        }
+        return json::pretty(data.bytes()).unwrap_or_else(|_| String::from_utf8_lossy(data.bytes()).into_owned());
+    }
+    match outcome.content() {
+        Some(content) => text_blocks(content.bytes())
+            .unwrap_or_else(|| json::pretty(content.bytes()).unwrap_or_default()),
+        None => "null".to_owned(),
+    }
+}
+
+/// The texts of a content array, if it holds nothing but texts.
+fn text_blocks(content: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Block {
+        #[serde(rename = "type")]
+        kind: String,
+        text: Option<String>,
+    }
+    let blocks: Vec<Block> = serde_json::from_slice(content).ok()?;
+    let texts: Option<Vec<String>> =
+        blocks.into_iter().map(|block| block.text.filter(|_| block.kind == "text")).collect();
+    texts.map(|texts| visible(&texts.join("\n")))
+}
