@@ -1,67 +1,71 @@
 //! Arguments as people type them: a JSON object, or `key=value` pairs typed by the tool's schema.
 
-use crate::json;
-use serde_json::{Map, Value};
+use crate::json::{self, Kind, Object};
+use serde_json::Value;
+use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
 /// `words` is one JSON object or any number of `key=value` (typed by `schema`, else by looks) and `key:=JSON`.
 pub fn from_words(words: &[String], schema: Option<&Payload>) -> Result<Payload, Error> {
-    match words {
-        [] => Ok(Payload::json("{}")),
-        [only] if only.trim_start().starts_with('{') => json::arguments(only.clone().into_bytes()),
-        words => {
-            let schema: Value = schema.and_then(|s| serde_json::from_slice(s.bytes()).ok()).unwrap_or_default();
-            let mut object = Map::new();
-            for word in words {
-                let (key, value) = pair(word, &schema)?;
-                if object.insert(key.to_owned(), value).is_some() {
-                    return Err(refuse(format!("'{key}' is given twice")));
-                }
-            }
-            let text = serde_json::to_vec(&object).map_err(|error| refuse(error.to_string()))?;
-            json::arguments(text)
-        }
+    if let [only] = words
+        && only.trim_start().starts_with('{')
+    {
+        return json::arguments(only.clone().into_bytes());
     }
+    let schema: Value = schema.and_then(|s| serde_json::from_slice(s.bytes()).ok()).unwrap_or_default();
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    let mut keys: Vec<&str> = Vec::new();
+    for word in words {
+        let (key, value) = pair(word, &schema)?;
+        if keys.contains(&key) {
+            return Err(refuse(format!("'{key}' is given twice")));
+        }
+        keys.push(key);
+        object.raw(key, &value);
+    }
+    object.end();
+    json::arguments(out)
 }
 
-fn pair<'w>(word: &'w str, schema: &Value) -> Result<(&'w str, Value), Error> {
+/// The key, and the value as JSON in its own digits: a number is never read and written again.
+fn pair<'w>(word: &'w str, schema: &Value) -> Result<(&'w str, Vec<u8>), Error> {
     let Some((key, text)) = word.split_once('=').filter(|(key, _)| !key.is_empty() && *key != ":") else {
         return Err(refuse(format!("{word:?} is neither a JSON object nor key=value")));
     };
     if let Some(key) = key.strip_suffix(':') {
-        let value = serde_json::from_str(text).map_err(|error| refuse(format!("the value of '{key}' is not JSON: {error}")))?;
-        return Ok((key, value));
+        let kind = json::scan(text.as_bytes());
+        kind.map_err(|defect| refuse(format!("the value of '{key}' is not JSON: {defect}")))?;
+        return Ok((key, text.as_bytes().to_vec()));
     }
     Ok((key, typed(key, text, schema)?))
 }
 
 /// The value as the schema's type; without one, what looks like JSON is JSON and the rest is text.
-fn typed(key: &str, text: &str, schema: &Value) -> Result<Value, Error> {
+fn typed(key: &str, text: &str, schema: &Value) -> Result<Vec<u8>, Error> {
     let types: Vec<&str> = match &schema["properties"][key]["type"] {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    let parsed = serde_json::from_str::<Value>(text).ok();
-    if types.is_empty() {
-        return Ok(parsed.unwrap_or_else(|| Value::String(text.to_owned())));
-    }
-    let fits = parsed.filter(|value| types.iter().any(|kind| is_type(value, kind)));
-    match fits {
-        Some(value) => Ok(value),
-        None if types.contains(&"string") => Ok(Value::String(text.to_owned())),
-        None => Err(refuse(format!("'{key}' must be {}, not {text:?}", types.join(" or ")))),
+    let as_text = || {
+        let mut out = Vec::new();
+        push_json_string(&mut out, text);
+        out
+    };
+    match json::scan(text.as_bytes()) {
+        Ok(_) if types.is_empty() => Ok(text.as_bytes().to_vec()),
+        Ok(kind) if types.iter().any(|name| is_type(kind, text, name)) => Ok(text.as_bytes().to_vec()),
+        _ if types.is_empty() || types.contains(&"string") => Ok(as_text()),
+        _ => Err(refuse(format!("'{key}' must be {}, not {text:?}", types.join(" or ")))),
     }
 }
 
-fn is_type(value: &Value, kind: &str) -> bool {
-    match kind {
-        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
+fn is_type(kind: Kind, text: &str, name: &str) -> bool {
+    match (kind, name) {
+        (Kind::Number, "integer") => !text.contains(['.', 'e', 'E']),
+        (Kind::Number, "number") | (Kind::Bool, "boolean") | (Kind::Null, "null") => true,
+        (Kind::Array, "array") | (Kind::Object, "object") => true,
         // A quoted JSON string on the command line is far more often meant literally.
         _ => false,
     }

@@ -13,4 +13,6 @@ pub mod arguments;
 pub mod plain;
 pub mod problems;
 pub mod render;
+pub mod schema;
+pub mod template;
 pub mod view;
