@@ -2,4 +2,5 @@
 //!
 //! The engine opens no listening socket and starts no child; edges and runtimes do.
 
+pub mod audit;
 pub mod clock;
