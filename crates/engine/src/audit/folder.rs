@@ -37,7 +37,18 @@ impl Folder {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
             made.map_err(|e| AuditError::io("create", path, e))?;
         }
-        Ok(())
+        self.set_latest_aside()
+    }
+
+    /// Takes the room for `latest` now, so that naming a segment works on a disk that filled up since.
+    fn set_latest_aside(&self) -> Result<(), AuditError> {
+        let path = self.segments.join("latest");
+        let fill = || {
+            let file = private().create(true).truncate(false).write(true).open(&path)?;
+            lock(&file, Lock::Exclusive)?;
+            if file.metadata()?.len() > 0 { Ok(()) } else { file.write_all_at(&[b' '; 37], 0) }
+        };
+        fill().map_err(|e| AuditError::io("write", &path, e))
     }
 
     /// A new file's name is durable only when its folder is.
@@ -71,7 +82,7 @@ impl Folder {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(AuditError::io("read", &path, e)),
         }
-        match Id::parse(text.trim_end()) {
+        match Id::parse(text.trim()) {
             Some(id) => Ok(Some(id)),
             None => Ok(self.segment_ids()?.pop()),
         }

@@ -76,6 +76,8 @@ impl Index {
             let mut index =
                 Index { database, path: path.clone(), folder: folder.clone(), view: view.clone() };
             index.catch_up()?;
+            // Shows at once whether the tables are what they should be.
+            index.query(&Filter { limit: Some(0), ..Filter::default() })?;
             Ok(index)
         };
         match attempt() {

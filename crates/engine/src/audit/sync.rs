@@ -3,7 +3,6 @@
 use super::AuditError;
 use super::shared::{Shared, lock};
 use super::writer::Reached;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,8 +17,9 @@ const DELAY: Duration = Duration::from_millis(50);
 pub(super) struct Progress {
     /// Every record numbered up to here.
     pub upto: u64,
-    /// How often a pass reached the disk.
+    /// How many passes there were.
     pub passes: u64,
+    /// Why the last pass failed.
     pub fault: Option<AuditError>,
 }
 
@@ -128,7 +128,8 @@ struct Heads {
     stored: Option<Instant>,
     /// Records were synced for a waiting caller, and the head left for later.
     behind: bool,
-    records: HashMap<Id, u64>,
+    /// Segment and records of the head stored last.
+    last: Option<(Id, u64)>,
 }
 
 /// Syncs every segment that grew; stores heads when they are due. Callers who wait for their record do not wait
@@ -140,29 +141,38 @@ fn pass(shared: &Shared, heads: &mut Heads, due: bool) {
         (combiner.writer.done(), combiner.writer.reached())
     };
     let synced = reached.iter().try_for_each(|one| sync_segment(shared, one));
-    if let Err(fault) = synced {
-        return give_up(shared, fault);
-    }
     shared.progress.send_modify(|progress| {
-        progress.upto = progress.upto.max(upto);
         progress.passes += 1;
+        progress.fault = synced.as_ref().err().cloned();
+        if synced.is_ok() {
+            progress.upto = progress.upto.max(upto);
+        }
     });
-    heads.behind = false;
-    for one in &reached {
-        // A closed one will not come again.
-        if !due && !one.closed {
-            heads.behind = true;
-            continue;
+    if let Err(fault) = synced.and_then(|()| store_heads(heads, &reached, due)) {
+        let mut combiner = lock(&shared.writer);
+        combiner.writer.take_back(reached);
+        if matches!(fault, AuditError::Unsynced { .. }) {
+            // The kernel may have dropped what was written, so nothing written later can be trusted either.
+            combiner.writer.stop(fault);
         }
-        if heads.records.insert(one.files.id, one.head.records) == Some(one.head.records) {
-            continue;
-        }
-        if let Err(e) = lock(&one.files.head).store(one.head) {
-            return give_up(shared, AuditError::io("store a head of", &one.files.path, e));
-        }
-        heads.stored = Some(Instant::now());
+        heads.behind = true;
     }
-    heads.records.retain(|id, _| reached.last().is_some_and(|last| last.files.id == *id && !last.closed));
+}
+
+fn store_heads(heads: &mut Heads, reached: &[Reached], due: bool) -> Result<(), AuditError> {
+    heads.behind = false;
+    for Reached { files, head, closed } in reached {
+        // A closed one will not come again.
+        if !due && !closed {
+            heads.behind = true;
+        } else if heads.last != Some((files.id, head.records)) {
+            let stored = lock(&files.head).store(*head);
+            stored.map_err(|e| AuditError::io("store the head of", &files.path, e))?;
+            heads.last = Some((files.id, head.records));
+            heads.stored = Some(Instant::now());
+        }
+    }
+    Ok(())
 }
 
 fn sync_segment(shared: &Shared, reached: &Reached) -> Result<(), AuditError> {
@@ -178,10 +188,4 @@ fn sync_segment(shared: &Shared, reached: &Reached) -> Result<(), AuditError> {
         files.announced.store(true, Ordering::Relaxed);
     }
     Ok(())
-}
-
-/// After a failed sync the kernel may have dropped what was written, so nothing later can be trusted either.
-fn give_up(shared: &Shared, fault: AuditError) {
-    lock(&shared.writer).writer.stop(fault.clone());
-    shared.progress.send_modify(|progress| progress.fault = Some(fault));
 }

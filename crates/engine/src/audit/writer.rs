@@ -111,6 +111,11 @@ impl Writer {
         all
     }
 
+    /// Takes back what could not be synced, to be handed out again. The live one comes by itself.
+    pub fn take_back(&mut self, reached: Vec<Reached>) {
+        self.retired.splice(0..0, reached.into_iter().filter(|one| one.closed));
+    }
+
     /// Writes a batch in the order of its numbers and empties it.
     pub fn write(&mut self, batch: &mut Vec<Entry>) {
         if let Some(last) = batch.last() {
@@ -191,8 +196,9 @@ impl Writer {
     /// Starts the next part of this run. The part before is closed only when the new one has its room.
     fn open_segment(&mut self) -> Result<(), AuditError> {
         let id = new_id(&*self.clock, &*self.random);
+        let follows = self.folder.latest()?;
         let mut next = Live::create(&self.folder, id)?;
-        let opened = self.start_segment(&mut next);
+        let opened = self.start_segment(&mut next, follows);
         if opened.is_err() {
             discard(&self.folder, id);
             return opened;
@@ -202,8 +208,7 @@ impl Writer {
         Ok(())
     }
 
-    fn start_segment(&mut self, next: &mut Live) -> Result<(), AuditError> {
-        let follows = self.folder.latest()?;
+    fn start_segment(&mut self, next: &mut Live, follows: Option<Id>) -> Result<(), AuditError> {
         next.reserve(OVERHEAD as u64 + 512 + self.open_calls * END_MAX + CLOSE_MAX)?;
         self.close_segment()?;
         let opening = Opening {
