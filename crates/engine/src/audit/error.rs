@@ -18,8 +18,6 @@ pub enum AuditError {
     Closed,
     #[error("the audit index {} cannot be used: {source}", path.display())]
     Index { path: PathBuf, source: Arc<rusqlite::Error> },
-    #[error("{path}, line {line}, is not a readable audit record: {source}", path = path.display())]
-    Unreadable { path: PathBuf, line: u64, source: Box<Error> },
     #[error("the audit records could not be written out: {0}")]
     Export(Arc<io::Error>),
 }
@@ -50,7 +48,6 @@ impl AuditError {
             AuditError::Index { path, .. } => {
                 format!("delete {}; it is built again from the segments", path.display())
             }
-            AuditError::Unreadable { .. } => "run `toolyard audit verify`".to_owned(),
             AuditError::Export(_) => "check where the export is written to".to_owned(),
         }
     }

@@ -17,7 +17,8 @@ use toolyard_protocol::{Id, JsonView, Timestamp};
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
-    CREATE TABLE segment (id TEXT PRIMARY KEY, offset INTEGER NOT NULL, hash TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE segment (id TEXT PRIMARY KEY, offset INTEGER NOT NULL, hash TEXT NOT NULL,
+        skipped INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE call (
         id TEXT PRIMARY KEY, segment TEXT, time TEXT, tool TEXT, caller TEXT, edge TEXT, trace TEXT,
         status TEXT, error TEXT, message TEXT, duration_us INTEGER, output_bytes INTEGER) WITHOUT ROWID;
@@ -133,6 +134,13 @@ impl Index {
         );
         rows.and_then(Iterator::collect).map_err(failed)
     }
+
+    /// How many records were left out because they cannot be understood; `verify` says why.
+    pub fn skipped(&self) -> Result<u64, AuditError> {
+        let sum = "SELECT coalesce(sum(skipped), 0) FROM segment";
+        let skipped = self.database.query_row(sum, [], |row| row.get::<_, i64>(0));
+        skipped.map(|skipped| skipped as u64).map_err(|e| AuditError::index(&self.path, e))
+    }
 }
 
 fn row(row: &rusqlite::Row) -> rusqlite::Result<Row> {
@@ -166,22 +174,27 @@ impl Reading<'_> {
         if offset > 0 && !ends_in(path, offset, &hash) {
             // A failed write was cut off after it had been read: take the segment in again.
             self.run("DELETE FROM call WHERE segment = ?1", [&self.id])?;
+            self.run("DELETE FROM segment WHERE id = ?1", [&self.id])?;
             offset = 0;
         }
         let Some(mut lines) = Lines::open(path, offset).map_err(failed)? else { return Ok(()) };
-        let (mut end, mut last, mut number) = (offset, hash, 0);
+        let (mut end, mut last, mut skipped) = (offset, hash, 0);
         while let Some(raw) = lines.read().map_err(failed)? {
             // A line that is not whole may be half of a write going on: come back for it.
-            let Some(line) = Line::read(raw.bytes) else { break };
-            number += 1;
-            self.take(&line, path, number)?;
+            if !raw.whole() {
+                break;
+            }
             end = raw.start + raw.bytes.len() as u64;
-            last = line.hash.hex();
+            let line = Line::read(raw.bytes);
+            last = line.as_ref().map_or(String::new(), |line| line.hash.hex());
+            let taken = line.map_or(Ok(false), |line| self.take(&line))?;
+            skipped += i64::from(!taken);
         }
         if end > offset {
             self.run(
-                "INSERT OR REPLACE INTO segment (id, offset, hash) VALUES (?1, ?2, ?3)",
-                params![self.id, end as i64, last],
+                "INSERT INTO segment (id, offset, hash, skipped) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (id) DO UPDATE SET offset = ?2, hash = ?3, skipped = skipped + ?4",
+                params![self.id, end as i64, last, skipped],
             )?;
         }
         Ok(())
@@ -197,33 +210,44 @@ impl Reading<'_> {
             .map_err(|e| AuditError::index(self.index, e))
     }
 
-    fn take(&self, line: &Line, path: &Path, number: u64) -> Result<(), AuditError> {
-        let members = |names: &[&str]| {
-            self.view.members(&line.flat(), names).map_err(|e| AuditError::Unreadable {
-                path: path.to_path_buf(),
-                line: number,
-                source: Box::new(e),
-            })
-        };
+    /// `false` when the record cannot be understood, which is for `verify` to explain.
+    fn take(&self, line: &Line) -> Result<bool, AuditError> {
         match line.kind {
             "begin" => {
-                let m = members(&["call", "tool", "caller", "edge", "trace"])?;
-                self.run(BEGIN, params![m[0], self.id, line.time, m[1], m[2], m[3], m[4]])
+                let names = ["call", "tool", "caller", "edge", "trace"];
+                let Some([call, tool, caller, edge, trace]) = self.members(line, names) else {
+                    return Ok(false);
+                };
+                self.run(BEGIN, params![call, self.id, line.time, tool, caller, edge, trace])?;
             }
             "refused" => {
-                let m = members(&["call", "tool", "caller", "edge", "trace", "error", "message"])?;
-                self.run(BEGIN, params![m[0], self.id, line.time, m[1], m[2], m[3], m[4]])?;
-                self.run(END, params![m[0], "refused", m[5], m[6], None::<i64>, None::<i64>])
+                let names = ["call", "tool", "caller", "edge", "trace", "error", "message"];
+                let Some([call, tool, caller, edge, trace, error, message]) = self.members(line, names)
+                else {
+                    return Ok(false);
+                };
+                self.run(BEGIN, params![call, self.id, line.time, tool, caller, edge, trace])?;
+                self.run(END, params![call, "refused", error, message, None::<i64>, None::<i64>])?;
             }
             "end" => {
-                let m = members(&["call", "status", "error", "message"])?;
+                let names = ["call", "status", "error", "message"];
+                let Some([call, status, error, message]) = self.members(line, names) else {
+                    return Ok(false);
+                };
                 let mut fields = line.fields;
                 let duration = fields.number(",\"duration_us\":").map(|n| n as i64);
                 let output = fields.number(",\"output_bytes\":").map(|n| n as i64);
-                self.run(END, params![m[0], m[1], m[2], m[3], duration, output])
+                self.run(END, params![call, status, error, message, duration, output])?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(true)
+    }
+
+    /// The named members; `None` when there is no call among them to file the record under.
+    fn members<const N: usize>(&self, line: &Line, names: [&str; N]) -> Option<[Option<String>; N]> {
+        let members: [Option<String>; N] = self.view.members(&line.flat(), &names).ok()?.try_into().ok()?;
+        members.first().is_some_and(Option::is_some).then_some(members)
     }
 
     fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), AuditError> {

@@ -153,7 +153,7 @@ impl Writer {
         let mut open_calls = self.open_calls;
         let mut lines = std::mem::take(&mut self.buffer);
         lines.clear();
-        batch.retain_mut(|entry| {
+        batch.retain(|entry| {
             let begins = u64::from(entry.kind == Kind::Begin);
             let line = (entry.body.len() + OVERHEAD) as u64;
             let end = live.length + lines.len() as u64 + line + (open_calls + begins) * END_MAX + CLOSE_MAX;
@@ -177,7 +177,12 @@ impl Writer {
                 self.open_calls = open_calls;
                 batch.clear();
             }
-            Err(why) => batch.drain(..).for_each(|entry| self.fail(entry, why.clone())),
+            Err(why) => {
+                batch.drain(..).for_each(|entry| self.fail(entry, why.clone()));
+                // Cutting the failed write off gave back the room of the open calls; without it their ends
+                // may be owed for a while, but are not lost.
+                let _ = live.reserve(live.length + self.open_calls * END_MAX + CLOSE_MAX);
+            }
         }
         self.buffer = lines;
         self.live = Some(live);

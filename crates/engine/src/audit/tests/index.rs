@@ -108,3 +108,20 @@ fn rows_of_a_write_that_was_cut_off_again_do_not_stay() {
     std::fs::write(segment, &whole[..two_lines]).unwrap();
     assert_eq!(all(dir.path()).len(), 1);
 }
+
+#[test]
+fn a_damaged_record_is_left_out_and_counted_and_the_rest_is_listed() {
+    let dir = Scratch::new();
+    let log = open(dir.path(), Options::default());
+    make_calls(&log, 4);
+    drop(log);
+    let segment = &segments(dir.path())[0];
+    let text = std::fs::read_to_string(segment).unwrap();
+    let text = text.replacen("\"tool\":\"example.echo\"", "\"tool\":\"example.echo", 1);
+    std::fs::write(segment, text.replacen("\"hash\":\"", "\"hush\":\"", 1)).unwrap();
+    let index = Index::open(dir.path(), Arc::new(View)).unwrap();
+    assert_eq!(index.skipped().unwrap(), 2);
+    assert_eq!(index.query(&Filter::default()).unwrap().len(), 7);
+    drop(index);
+    assert_eq!(Index::open(dir.path(), Arc::new(View)).unwrap().skipped().unwrap(), 2);
+}
