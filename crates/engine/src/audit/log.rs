@@ -1,0 +1,168 @@
+//! The audit log as the pipeline sees it: a record before the run, one after, one for a refusal.
+
+use super::folder::Folder;
+use super::shared::Shared;
+use super::writer::{Kind, Writer};
+use super::{AuditError, record, sync};
+use crate::clock::{Clock, Random};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_protocol::{Call, Error, Id, JsonView, Outcome, Timestamp, ToolSpec};
+
+/// When a record is durable. Either way it was handed to the operating system when the method returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Within 100 ms.
+    #[default]
+    Batched,
+    /// Before [`AuditLog::settled`] returns.
+    Always,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub sync: SyncMode,
+    /// A segment that reached this size is followed by a new one.
+    pub segment_bytes: u64,
+    /// Segments not written to for so long are removed when the log is opened.
+    pub retention: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sync: SyncMode::Batched, segment_bytes: 64 * 1024 * 1024, retention: None }
+    }
+}
+
+/// Stands for a record that was written, to wait for with [`AuditLog::settled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub(super) u64);
+
+/// One process run's chain of records.
+pub struct AuditLog {
+    pub(super) shared: Arc<Shared>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) folder: Folder,
+    view: Arc<dyn JsonView>,
+    mode: SyncMode,
+}
+
+impl AuditLog {
+    /// Writes nothing until the first record, so that a command that makes no call leaves no file.
+    pub fn open(
+        state_dir: &Path,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        view: Arc<dyn JsonView>,
+    ) -> Result<Arc<AuditLog>, AuditError> {
+        let folder = Folder::of(state_dir);
+        let writer = Writer::new(folder.clone(), options.segment_bytes, clock.clone(), random);
+        let shared = Arc::new(Shared::new(writer));
+        let log = Arc::new(AuditLog { shared, clock, folder, view, mode: options.sync });
+        if let Some(keep) = options.retention {
+            match log.prune(keep) {
+                // What cannot be recorded is not removed; the first call will say that the disk is full.
+                Ok(_) | Err(AuditError::Full { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(log)
+    }
+
+    /// Records that `call` is about to run `spec`. Without this record nothing may run.
+    pub fn begin(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Result<Begun, AuditError> {
+        let at = self.clock.now();
+        let ticket = self.append(Kind::Begin, record::begin(at, call, spec, &*self.view))?;
+        Ok(Begun { log: self.clone(), call: call.id, at, ticket, ended: false })
+    }
+
+    /// Records a call that never ran.
+    pub fn refused(&self, call: &Call, error: &Error) -> Result<Ticket, AuditError> {
+        self.append(Kind::Single, record::refused(self.clock.now(), call, error, &*self.view))
+    }
+
+    /// Under [`SyncMode::Always`] waits until the record is on disk; one sync serves all who wait.
+    pub async fn settled(&self, ticket: Ticket) -> Result<(), AuditError> {
+        if self.mode == SyncMode::Batched {
+            return Ok(());
+        }
+        let mut progress = self.shared.progress.subscribe();
+        let passes = progress.borrow().passes;
+        loop {
+            {
+                let now = progress.borrow_and_update();
+                if now.upto >= ticket.0 {
+                    return Ok(());
+                }
+                // A fault from before may be over: only a pass made for us counts.
+                if let Some(fault) = now.fault.as_ref().filter(|_| now.passes > passes) {
+                    return Err(fault.clone());
+                }
+            }
+            sync::urge(&self.shared);
+            // Cannot fail: `self` holds the sender.
+            let _ = progress.changed().await;
+        }
+    }
+
+    /// Refuses new calls, closes the chain once the last open call has ended, and makes all of it durable.
+    pub fn close(&self) {
+        self.shared.close();
+        sync::flush(&self.shared);
+    }
+
+    pub(super) fn append(&self, kind: Kind, body: Vec<u8>) -> Result<Ticket, AuditError> {
+        let appended = self.shared.append(kind, body);
+        sync::touch(&self.shared);
+        appended
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.shared.close();
+        sync::stop(&self.shared);
+        sync::flush(&self.shared);
+    }
+}
+
+/// A call whose begin is recorded. Dropping it unended records a cancelled call, which a dropped future is.
+#[must_use = "dropping this records the call as cancelled"]
+pub struct Begun {
+    log: Arc<AuditLog>,
+    call: Id,
+    at: Timestamp,
+    ticket: Ticket,
+    ended: bool,
+}
+
+impl Begun {
+    /// Of the begin record.
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    pub fn end(mut self, outcome: &Outcome) -> Result<Ticket, AuditError> {
+        self.ended = true;
+        let now = self.log.clock.now();
+        let measured = outcome.meta.duration;
+        let duration_us = if measured.is_zero() { self.elapsed_us(now) } else { measured.as_micros() as u64 };
+        self.log.append(Kind::End, record::end(now, self.call, duration_us, outcome))
+    }
+
+    fn elapsed_us(&self, now: Timestamp) -> u64 {
+        now.unix_ms().saturating_sub(self.at.unix_ms()) * 1000
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.ended {
+            let now = self.log.clock.now();
+            // There is no one left to tell; a record that could not be written stays owed and is retried.
+            let _ = self.log.append(Kind::End, record::cancelled(now, self.call, self.elapsed_us(now)));
+        }
+    }
+}
