@@ -139,6 +139,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
         ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Plain | ValueKind::Bytes => {
             Err(refuse("a value is a list or an object; use | tojson or | join"))
         }
+        ValueKind::Bool => out.write_str(if value.is_true() { "true" } else { "false" }).map_err(minijinja::Error::from),
         _ if target == Target::Url => percent_encode(out, &value.to_string()),
         _ => out.write_str(&value.to_string()).map_err(minijinja::Error::from),
     });
