@@ -26,6 +26,7 @@ const AT_FDCWD: usize = -100isize as usize;
 const O_WRONLY: usize = 1;
 const O_CLOEXEC: usize = 0o2_000_000;
 const SIG_SETMASK: usize = 2;
+const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
 /// Bytes of the kernel's signal set.
 const SIGSET: usize = 8;
@@ -135,8 +136,13 @@ pub fn unblock_all_signals() {
 
 /// The kernel reaps the caller's children by itself.
 pub fn leave_reaping_to_the_kernel() {
-    let action = [SIG_IGN, 0, 0, 0];
-    unsafe { call(nr::RT_SIGACTION, [SIGCHLD, action.as_ptr() as usize, 0, SIGSET, 0, 0]) };
+    set_action(SIGCHLD, SIG_IGN);
+}
+
+/// glibc's `posix_spawn` resets every signal but the two it keeps for its own threads, which it ignores.
+pub fn default_the_signals_glibc_ignores() {
+    set_action(32, SIG_DFL);
+    set_action(33, SIG_DFL);
 }
 
 /// A descriptor that becomes readable when a child ends; SIGCHLD must be blocked.
@@ -149,4 +155,10 @@ pub fn child_signals() -> isize {
 /// The pointers are those the kernel handed to `_start`: NUL-terminated strings, NULL-terminated lists.
 pub unsafe fn execve(program: *const u8, argv: *const *const u8, envp: *const *const u8) -> isize {
     unsafe { call(nr::EXECVE, [program as usize, argv as usize, envp as usize, 0, 0, 0]) }
+}
+
+fn set_action(signal: usize, handler: usize) {
+    // Handler, flags, restorer, mask: the kernel's order on both architectures.
+    let action = [handler, 0, 0, 0];
+    unsafe { call(nr::RT_SIGACTION, [signal, action.as_ptr() as usize, 0, SIGSET, 0, 0]) };
 }

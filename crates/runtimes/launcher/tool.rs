@@ -73,6 +73,7 @@ extern "C" fn become_tool() -> ! {
             }
         }
         sys::setsid();
+        sys::default_the_signals_glibc_ignores();
         sys::unblock_all_signals();
         sys::close(CONTROL);
         let result = sys::execve((*order).program, (*order).argv, (*order).envp);

@@ -1,5 +1,10 @@
 //! What is left after many runs that ended in every way: no descriptor, no zombie. Alone in its process, so
 //! that nobody else's descriptors are counted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test states what it expects, in its helpers too"
+)]
 
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};

@@ -1,29 +1,22 @@
 //! The launcher as the daemon sees it: made ready once, then one run per call.
 
-use std::ffi::{CString, OsString};
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Semaphore;
 use tokio::time::{self, Instant};
 
 use super::image::Image;
+use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
+use super::probe::{executable_image, probe};
 use super::reaper::Reaper;
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
 use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, TreeLevel, fds};
-
-/// How long one attempt at start may take before that way is given up.
-const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
@@ -159,48 +152,6 @@ async fn converse(
     }
 }
 
-/// The bytes for the tool. A tool that doesn't read them all is no error by itself.
-struct Stdin {
-    pipe: Option<AsyncFd<OwnedFd>>,
-    left: Bytes,
-}
-
-impl Stdin {
-    /// What fits into the pipe goes in before the tool exists, which for most calls is everything: then there
-    /// is nothing to wait for later.
-    fn new(fd: OwnedFd, mut left: Bytes) -> io::Result<Stdin> {
-        fds::set_nonblocking(&fd)?;
-        while !left.is_empty() {
-            match fds::write(&fd, &left) {
-                Ok(n) => left.advance(n),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
-            }
-        }
-        let pipe = match left.is_empty() {
-            true => None,
-            false => Some(fds::register(fd, Interest::WRITABLE)?),
-        };
-        Ok(Stdin { pipe, left })
-    }
-
-    fn is_open(&self) -> bool {
-        self.pipe.is_some()
-    }
-
-    async fn write(&mut self) {
-        let Some(pipe) = &self.pipe else { return };
-        let written = pipe.async_io(Interest::WRITABLE, |fd| fds::write(fd, &self.left)).await;
-        match written {
-            Ok(n) => self.left.advance(n),
-            Err(_) => self.left.clear(),
-        }
-        if self.left.is_empty() {
-            self.pipe = None;
-        }
-    }
-}
-
 fn read_record(record: Option<Record>, command: &Command) -> Result<(Exit, TreeLevel), ChildError> {
     let record = record.ok_or(ChildError::LauncherDied)?;
     let error = io::Error::from_raw_os_error(record.errno);
@@ -239,55 +190,4 @@ fn not_executed(error: io::Error, command: &Command) -> ChildError {
         Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
         _ => ChildError::Spawn(error),
     }
-}
-
-fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
-    let memory = match Image::in_memory().and_then(|image| starts(&image).map(|()| image)) {
-        Ok(image) => return Ok(image),
-        Err(memory) => memory,
-    };
-    Image::in_directory(fallback_dir)
-        .and_then(|image| starts(&image).map(|()| image))
-        .map_err(|file| LauncherError::NotExecutable { directory: fallback_dir.to_owned(), memory, file })
-}
-
-/// Whether the image can be executed at all, whatever the levels allow.
-fn starts(image: &Image) -> io::Result<()> {
-    ask(image, None).map(drop)
-}
-
-/// Sets up a tree at `level` with a tool that ends at once.
-fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
-    let record = ask(image, Some(level))?;
-    match record.stage {
-        record::STAGE_RAN => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(record.errno)),
-    }
-}
-
-/// Runs the launcher and waits for its record; used at start only, since it blocks.
-fn ask(image: &Image, level: Option<TreeLevel>) -> io::Result<Record> {
-    let flags = level.map(TreeLevel::letter).into_iter().chain([record::FLAG_PROBE]).collect::<Vec<_>>();
-    let nothing = Command {
-        program: PathBuf::from("/"),
-        argv: vec![OsString::from("probe")],
-        env: Vec::new(),
-        cwd: PathBuf::from("/"),
-    };
-    let (ours, theirs) = fds::socket_pair()?;
-    let prepared = Prepared::new(&CString::new(flags)?, &nothing).map_err(io::Error::other)?;
-    let pid = prepared.spawn(&image.path, [&theirs; 4])?;
-    drop(theirs);
-    let mut ours = UnixStream::from(ours);
-    let mut bytes = [0; record::LEN];
-    let answer = ours.set_read_timeout(Some(PROBE_LIMIT)).and_then(|()| ours.read_exact(&mut bytes));
-    // SAFETY: our own child, not reaped yet; after its answer it is ending anyway.
-    unsafe {
-        if answer.is_err() {
-            libc::kill(pid, libc::SIGKILL);
-        }
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
-    }
-    answer?;
-    Record::from_bytes(bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }

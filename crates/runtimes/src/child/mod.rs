@@ -7,8 +7,10 @@
 mod error;
 mod fds;
 mod image;
+mod input;
 mod launcher;
 mod output;
+mod probe;
 mod reaper;
 mod spawn;
 mod tree;

@@ -34,7 +34,7 @@ impl Tree {
         permit: OwnedSemaphorePermit,
     ) -> Tree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        Tree { control, received: Vec::with_capacity(record::LEN), guard: guard }
+        Tree { control, received: Vec::with_capacity(record::LEN), guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
