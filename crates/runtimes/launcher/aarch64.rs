@@ -1,0 +1,78 @@
+//! aarch64: entry, system call, clone.
+
+use core::arch::{asm, global_asm};
+
+pub mod nr {
+    pub const OPENAT: usize = 56;
+    pub const CLOSE: usize = 57;
+    pub const READ: usize = 63;
+    pub const WRITE: usize = 64;
+    pub const PPOLL: usize = 73;
+    pub const SIGNALFD4: usize = 74;
+    pub const EXIT_GROUP: usize = 94;
+    pub const UNSHARE: usize = 97;
+    pub const KILL: usize = 129;
+    pub const RT_SIGACTION: usize = 134;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const SETSID: usize = 157;
+    pub const PRCTL: usize = 167;
+    pub const GETPID: usize = 172;
+    pub const GETPPID: usize = 173;
+    pub const GETEUID: usize = 175;
+    pub const GETEGID: usize = 177;
+    pub const CLONE: usize = 220;
+    pub const EXECVE: usize = 221;
+    pub const WAIT4: usize = 260;
+    pub const CLOSE_RANGE: usize = 436;
+}
+
+// The kernel leaves argc, argv and envp on the stack; hand its address to Rust.
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "mov x29, xzr",
+    "mov x30, xzr",
+    "mov x0, sp",
+    "bl {start}",
+    "brk #1",
+    start = sym crate::start
+);
+
+/// # Safety
+/// The arguments must be what the call expects; pointers must stay valid for it.
+pub unsafe fn call(number: usize, a: [usize; 6]) -> isize {
+    let result: isize;
+    unsafe {
+        asm!(
+            "svc #0",
+            in("x8") number,
+            inlateout("x0") a[0] => result,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Clones the caller; the child runs `body` on its own stack and never comes back here.
+///
+/// # Safety
+/// `stack_top` is the 16-byte-aligned end of memory nothing else uses while the child lives.
+pub unsafe fn clone_running(flags: usize, stack_top: *mut u8, body: extern "C" fn() -> !) -> isize {
+    let result: isize;
+    unsafe {
+        asm!(
+            "svc #0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "blr x9",
+            "brk #1",
+            "2:",
+            in("x8") nr::CLONE,
+            inlateout("x0") flags => result,
+            in("x1") stack_top, in("x2") 0usize, in("x3") 0usize, in("x4") 0usize,
+            in("x9") body,
+        );
+    }
+    result
+}

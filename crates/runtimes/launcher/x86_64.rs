@@ -1,0 +1,80 @@
+//! x86_64: entry, system call, clone.
+
+use core::arch::{asm, global_asm};
+
+pub mod nr {
+    pub const READ: usize = 0;
+    pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
+    pub const RT_SIGACTION: usize = 13;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const GETPID: usize = 39;
+    pub const CLONE: usize = 56;
+    pub const EXECVE: usize = 59;
+    pub const WAIT4: usize = 61;
+    pub const KILL: usize = 62;
+    pub const GETEUID: usize = 107;
+    pub const GETEGID: usize = 108;
+    pub const GETPPID: usize = 110;
+    pub const SETSID: usize = 112;
+    pub const PRCTL: usize = 157;
+    pub const EXIT_GROUP: usize = 231;
+    pub const OPENAT: usize = 257;
+    pub const PPOLL: usize = 271;
+    pub const UNSHARE: usize = 272;
+    pub const SIGNALFD4: usize = 289;
+    pub const CLOSE_RANGE: usize = 436;
+}
+
+// The kernel leaves argc, argv and envp on the stack; hand its address to Rust.
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor ebp, ebp",
+    "mov rdi, rsp",
+    "and rsp, -16",
+    "call {start}",
+    "ud2",
+    start = sym crate::start
+);
+
+/// # Safety
+/// The arguments must be what the call expects; pointers must stay valid for it.
+pub unsafe fn call(number: usize, a: [usize; 6]) -> isize {
+    let result: isize;
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Clones the caller; the child runs `body` on its own stack and never comes back here.
+///
+/// # Safety
+/// `stack_top` is the 16-byte-aligned end of memory nothing else uses while the child lives.
+pub unsafe fn clone_running(flags: usize, stack_top: *mut u8, body: extern "C" fn() -> !) -> isize {
+    let result: isize;
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "call r9",
+            "ud2",
+            "2:",
+            inlateout("rax") nr::CLONE as isize => result,
+            in("rdi") flags, in("rsi") stack_top, in("rdx") 0,
+            in("r10") 0, in("r8") 0, in("r9") body,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    result
+}

@@ -1,0 +1,151 @@
+//! What a child writes: stdout whole up to a cap, of stderr the last lines.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use toolyard_protocol::text::visible;
+
+use super::fds;
+
+/// Bytes and lines of stderr that are kept.
+const TAIL_BYTES: usize = 2048;
+const TAIL_LINES: usize = 20;
+/// What may still be read once the tree is dead; more than any pipe holds, so that a stranger who was handed
+/// the other end can't keep us here.
+const LAST_BYTES: usize = 2 << 20;
+
+/// stdout came to more than the cap.
+#[derive(Debug)]
+pub struct OverCap;
+
+pub struct Stdout {
+    pipe: Stream,
+    bytes: Vec<u8>,
+    cap: usize,
+}
+
+impl Stdout {
+    pub fn new(fd: OwnedFd, cap: usize) -> io::Result<Stdout> {
+        Ok(Stdout { pipe: Stream::new(fd)?, bytes: Vec::new(), cap })
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.pipe.open
+    }
+
+    pub async fn read(&mut self) -> Result<(), OverCap> {
+        // One byte beyond the cap is enough to know.
+        let max = self.cap.saturating_add(1) - self.bytes.len();
+        self.pipe.read(&mut self.bytes, max).await;
+        if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(()) }
+    }
+
+    /// What is left in the pipe; the writers are dead.
+    pub fn finish(mut self) -> Result<Vec<u8>, OverCap> {
+        while self.pipe.open && self.bytes.len() <= self.cap {
+            let max = self.cap.saturating_add(1) - self.bytes.len();
+            self.pipe.read_now(&mut self.bytes, max);
+        }
+        if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(self.bytes) }
+    }
+}
+
+pub struct Stderr {
+    pipe: Stream,
+    tail: Vec<u8>,
+}
+
+impl Stderr {
+    pub fn new(fd: OwnedFd) -> io::Result<Stderr> {
+        Ok(Stderr { pipe: Stream::new(fd)?, tail: Vec::new() })
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.pipe.open
+    }
+
+    pub async fn read(&mut self) {
+        self.pipe.read(&mut self.tail, TAIL_BYTES).await;
+        self.forget_the_start();
+    }
+
+    /// What is left in the pipe; the writers are dead.
+    pub fn finish(mut self) -> String {
+        let mut left = LAST_BYTES;
+        while self.pipe.open && left > 0 {
+            left = left.saturating_sub(self.pipe.read_now(&mut self.tail, TAIL_BYTES));
+            self.forget_the_start();
+        }
+        tail_text(&self.tail)
+    }
+
+    /// One byte more than is shown is kept, to know whether the first line is whole.
+    fn forget_the_start(&mut self) {
+        let surplus = self.tail.len().saturating_sub(TAIL_BYTES + 1);
+        self.tail.drain(..surplus);
+    }
+}
+
+/// The last lines, without a first one that lost its beginning unless there is no other.
+fn tail_text(tail: &[u8]) -> String {
+    let cut = match tail.len() > TAIL_BYTES {
+        true => tail.iter().position(|&b| b == b'\n').map_or(1, |i| i + 1),
+        false => 0,
+    };
+    let text = visible(&String::from_utf8_lossy(&tail[cut.min(tail.len())..]));
+    let text = text.trim_end();
+    let lines = text.rmatch_indices('\n').nth(TAIL_LINES - 1).map_or(0, |(i, _)| i + 1);
+    // Escapes made visible are longer than they were.
+    let bytes = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
+    text[lines.max(bytes)..].to_owned()
+}
+
+/// The reading end of a pipe. Any error ends it as its end does: the tree's own end tells what happened.
+struct Stream {
+    fd: AsyncFd<OwnedFd>,
+    open: bool,
+}
+
+impl Stream {
+    fn new(fd: OwnedFd) -> io::Result<Stream> {
+        fds::set_nonblocking(&fd)?;
+        Ok(Stream { fd: fds::register(fd, Interest::READABLE)?, open: true })
+    }
+
+    /// Nothing is lost when the future is dropped: it waits first and reads in the same poll.
+    async fn read(&mut self, into: &mut Vec<u8>, max: usize) {
+        let result = self.fd.async_io(Interest::READABLE, |fd| fds::read(fd, into, max)).await;
+        self.open = matches!(result, Ok(n) if n > 0);
+    }
+
+    fn read_now(&mut self, into: &mut Vec<u8>, max: usize) -> usize {
+        let n = fds::read(self.fd.get_ref(), into, max).unwrap_or(0);
+        self.open = n > 0;
+        n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_keeps_whole_last_lines_and_shows_escapes() {
+        let many: String = (0..50).map(|i| format!("line {i}\n")).collect();
+        let tail = tail_text(many.as_bytes());
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+        assert!(tail.starts_with("line 30\n") && tail.ends_with("line 49"), "{tail}");
+        assert_eq!(tail_text(b"\x1b[31mred\xff\n"), "\\u{1b}[31mred\u{fffd}");
+        assert_eq!(tail_text(b""), "");
+    }
+
+    #[test]
+    fn a_line_that_lost_its_beginning_is_dropped_and_escapes_do_not_swell_the_tail() {
+        let long = ["x".repeat(TAIL_BYTES - 4).as_bytes(), b"\nlast"].concat();
+        assert_eq!(tail_text(&long), "last");
+        assert!(tail_text(&[0x1b; TAIL_BYTES]).len() <= TAIL_BYTES);
+        assert_eq!(tail_text("é".repeat(TAIL_BYTES).as_bytes()).chars().next(), Some('é'));
+    }
+}

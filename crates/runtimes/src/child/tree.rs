@@ -1,0 +1,70 @@
+//! A running launcher with its tool: killed when dropped, reaped in the background.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::fds;
+use super::reaper::ReaperHandle;
+use super::record::{self, Record};
+
+/// Closing `control` is the order to kill; the launcher obeys it even when we die instead of dropping this.
+pub struct Tree {
+    control: AsyncFd<OwnedFd>,
+    received: Vec<u8>,
+    guard: Guard,
+}
+
+/// Dropped after `control`, so that the launcher is already told to end when the reaper takes it.
+struct Guard {
+    pid: libc::pid_t,
+    reaper: ReaperHandle,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Tree {
+    /// `control` must be registered before the launcher is started: afterwards nothing may fail.
+    pub fn new(
+        control: AsyncFd<OwnedFd>,
+        pid: libc::pid_t,
+        reaper: ReaperHandle,
+        permit: OwnedSemaphorePermit,
+    ) -> Tree {
+        let guard = Guard { pid, reaper, permit: Some(permit) };
+        Tree { control, received: Vec::with_capacity(record::LEN), guard }
+    }
+
+    pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+        fds::set_nonblocking(&control)?;
+        fds::register(control, Interest::READABLE)
+    }
+
+    /// Orders the tree killed but keeps listening for the record.
+    pub fn kill(&self) {
+        // SAFETY: a plain call on our own socket. It fails only when the launcher is gone already.
+        unsafe { libc::shutdown(self.control.get_ref().as_raw_fd(), libc::SHUT_WR) };
+    }
+
+    /// Waits until the tree is dead. `None`: the launcher ended without a word. May be dropped and called again.
+    pub async fn dead(&mut self) -> Option<Record> {
+        while self.received.len() < record::LEN {
+            let missing = record::LEN - self.received.len();
+            let into = &mut self.received;
+            match self.control.async_io(Interest::READABLE, |fd| fds::read(fd, into, missing)).await {
+                Ok(n) if n > 0 => {}
+                _ => return None,
+            }
+        }
+        self.guard.permit = None;
+        Record::from_bytes(self.received[..].try_into().ok()?)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.reaper.take(self.pid, self.permit.take());
+    }
+}
