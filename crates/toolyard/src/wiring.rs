@@ -4,6 +4,7 @@ use crate::config::Config;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
+use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
@@ -45,12 +46,8 @@ impl Yard {
         let launcher = Launcher::new(&state).map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the launcher for child processes cannot be prepared: {error}"))
         })?;
-        let loader = Loader {
-            root: root.clone(),
-            host: Arc::new(Host::new(env)),
-            launcher: Arc::new(launcher),
-            defaults: config.limits.defaults(),
-        };
+        let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
+        let loader = Loader::new(root.clone(), host, launcher, config.limits.defaults());
         Ok(Yard { root, state, config, loader })
     }
 
@@ -70,7 +67,8 @@ impl Yard {
         };
         let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
-        Ok(Engine { registry: Registry::new(self.load()), audit, clock, random })
+        let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
+        Ok(Engine { registry: Registry::new(self.load()), audit, cache, clock, random })
     }
 }
 

@@ -45,13 +45,13 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
         text.push_str(&line);
         text.push('\n');
     };
-    add(format!("{}  ({})", spec.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
-    if let Some(description) = &spec.description {
+    add(format!("{}  ({})", spec.about.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
+    if let Some(description) = &spec.about.description {
         add(format!("\n{}\n", description.trim_end()));
     }
     add(format!("canonical name  {}", spec.name));
     add(format!("kind            {}", spec.kind));
-    add(format!("version         {}", spec.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
+    add(format!("version         {}", spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
     add(format!("file            {}", spec.source));
     let limits = spec.limits;
     add(format!("timeout         {} ms", limits.timeout.as_millis()));
