@@ -12,8 +12,6 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 const EVERY: Duration = Duration::from_millis(20);
-/// Rounds without work before the thread sleeps for good: while calls keep coming, none has to wake it.
-const IDLE_ROUNDS: u32 = 10;
 
 pub struct Reaper(Arc<Shared>);
 
@@ -26,8 +24,6 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<Waiting>,
-    /// Something was put on the list since the thread last looked.
-    taken: bool,
     /// The thread sleeps without limit and must be woken.
     asleep: bool,
     closed: bool,
@@ -67,7 +63,6 @@ impl ReaperHandle {
     pub fn take(&self, pid: libc::pid_t, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.0.lock();
         state.waiting.push(Waiting { pid, _permit: permit });
-        state.taken = true;
         state.sweep();
         if state.asleep && !state.waiting.is_empty() {
             state.asleep = false;
@@ -84,29 +79,23 @@ impl Shared {
 
     fn sweep_until_closed(&self) {
         let mut state = self.lock();
-        let mut idle = 0;
         loop {
             state.sweep();
-            if state.closed && state.waiting.is_empty() {
-                return;
-            }
-            idle = if state.worked() { 0 } else { idle + 1 };
-            state.asleep = idle > IDLE_ROUNDS;
-            state = if state.asleep {
-                idle = 0;
-                self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                self.wake.wait_timeout(state, EVERY).unwrap_or_else(PoisonError::into_inner).0
+            state.asleep = state.waiting.is_empty();
+            state = match (state.asleep, state.closed) {
+                (true, true) => return,
+                (true, false) => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                (false, _) => {
+                    let (state, _) =
+                        self.wake.wait_timeout(state, EVERY).unwrap_or_else(PoisonError::into_inner);
+                    state
+                }
             };
         }
     }
 }
 
 impl State {
-    fn worked(&mut self) -> bool {
-        std::mem::take(&mut self.taken) || !self.waiting.is_empty()
-    }
-
     fn sweep(&mut self) {
         // SAFETY: a plain call; each pid is our own child and reaped here only. An error means it is gone.
         self.waiting.retain(|w| unsafe { libc::waitpid(w.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0);
