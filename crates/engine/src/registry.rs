@@ -12,9 +12,16 @@ use toolyard_protocol::{CacheKey, Call, Check, Error, Outcome, ToolSpec};
 
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
 
+pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>>;
+
 /// How one tool runs. Dropping the future must stop the work.
 pub trait Runner: Send + Sync {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a>;
+
+    /// Does ahead of the first call what would make it slow; `true` when there was something to do.
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 
     /// Whether the tool's files are still those its digest was made of. A result of other files must not be kept
     /// under that digest.

@@ -2,12 +2,13 @@
 
 use crate::child::{ChildError, Command, Exchange, Finished, Launcher};
 use crate::host::Host;
+use crate::uv::Environment;
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use toolyard_engine::{Run, RunFuture, Runner};
+use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Timestamp};
 use toolyard_wire::answer::{self, Contract};
 use toolyard_wire::context;
@@ -36,17 +37,31 @@ pub enum Program {
     Named(String),
     /// An interpreter that was resolved once, with the name to show for it.
     Resolved { path: PathBuf, name: String },
+    /// The interpreter of an environment that is prepared ahead of the call.
+    Prepared(Arc<Environment>),
 }
 
 impl Runner for CommandRunner {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(self.exchange(run))
     }
+
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        Box::pin(async move {
+            match &self.program {
+                Program::Prepared(environment) => {
+                    environment.ready(Instant::now() + Duration::from_secs(3600)).await.map(|_| true)
+                }
+                _ => Ok(false),
+            }
+        })
+    }
 }
 
 impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
-        let command = self.command(&run)?;
+        let (program, name) = self.program(&run).await?;
+        let command = self.command(&run, program, name)?;
         let exchange = Exchange {
             stdin: answer::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
@@ -58,12 +73,21 @@ impl CommandRunner {
         }
     }
 
-    fn command(&self, run: &Run<'_>) -> Result<Command, Error> {
-        let (program, name) = match &self.program {
-            Program::Named(name) => (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name),
-            Program::Resolved { path, name } => (path.clone(), name),
-        };
-        let mut argv = vec![OsString::from(name)];
+    /// The executable and the name it is started under.
+    async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
+        Ok(match &self.program {
+            Program::Named(name) => (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into()),
+            Program::Resolved { path, name } => (path.clone(), name.into()),
+            Program::Prepared(environment) => {
+                let path = environment.ready(run.deadline).await?;
+                // Python finds its environment by the path it is started under.
+                (path.clone(), path.into())
+            }
+        })
+    }
+
+    fn command(&self, run: &Run<'_>, program: PathBuf, name: OsString) -> Result<Command, Error> {
+        let mut argv = vec![name];
         let templated = self.arguments.iter().any(|argument| argument.literal().is_none());
         let input = templated.then(|| Input::new(&run.call.arguments)).transpose()?;
         for argument in &self.arguments {

@@ -47,7 +47,7 @@ impl Yard {
             Error::new(ErrorKind::Internal, format!("the launcher for child processes cannot be prepared: {error}"))
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
-        let loader = Loader::new(root.clone(), host, launcher, config.limits.defaults());
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, config.limits.defaults());
         Ok(Yard { root, state, config, loader })
     }
 

@@ -14,6 +14,7 @@ pub use reading::{Reading, Spawn};
 
 use crate::child::Launcher;
 use crate::host::Host;
+use crate::http::Clients;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -31,9 +32,11 @@ pub struct Defaults {
 /// Reads yards.
 pub struct Loader {
     pub root: PathBuf,
+    pub state: PathBuf,
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
     pub defaults: Defaults,
+    pub clients: Arc<Clients>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }
@@ -52,8 +55,8 @@ impl Loaded {
 }
 
 impl Loader {
-    pub fn new(root: PathBuf, host: Arc<Host>, launcher: Arc<Launcher>, defaults: Defaults) -> Loader {
-        Loader { root, host, launcher, defaults, controls: Mutex::default() }
+    pub fn new(root: PathBuf, state: PathBuf, host: Arc<Host>, launcher: Arc<Launcher>, defaults: Defaults) -> Loader {
+        Loader { root, state, host, launcher, defaults, clients: Arc::default(), controls: Mutex::default() }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.

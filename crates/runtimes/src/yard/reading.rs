@@ -9,7 +9,7 @@ use crate::kinds::{Kind, Plan};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use toolyard_engine::{Candidate, Entry, Run, RunFuture, Runner};
+use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{CacheKey, Limits, Timing, ToolSpec};
 use toolyard_wire::answer::Contract;
@@ -224,6 +224,10 @@ struct Stamped {
 impl Runner for Stamped {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         self.inner.run(run)
+    }
+
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        self.inner.prepare()
     }
 
     fn is_unchanged(&self) -> bool {
