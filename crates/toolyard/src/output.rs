@@ -63,7 +63,31 @@ pub fn table(rows: &[Vec<String>]) {
     }
 }
 
-/// Whether a person is watching stdout.
-pub fn on_terminal() -> bool {
-    std::io::stdout().is_terminal()
+/// Shows that something is under way, on a terminal only and only when it takes a while; wiped when dropped.
+pub struct Spinner(Option<tokio::task::JoinHandle<()>>);
+
+impl Spinner {
+    pub fn start(what: String) -> Spinner {
+        if !std::io::stderr().is_terminal() {
+            return Spinner(None);
+        }
+        Spinner(Some(tokio::spawn(async move {
+            let started = std::time::Instant::now();
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle() {
+                let seconds = started.elapsed().as_secs();
+                let _ = write!(std::io::stderr(), "\r\x1b[2K{frame} {what} … {seconds} s");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        })))
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
+    }
 }

@@ -78,7 +78,7 @@ impl Config {
     }
 }
 
-pub use server::parse_listen;
+pub use server::{Server, parse_listen};
 
 type ReadSection = fn(&mut Config, &mut Fields<'_>);
 
