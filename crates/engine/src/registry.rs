@@ -147,7 +147,10 @@ impl Snapshot {
 
     /// The loaded name nearest to one that is not there.
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        nearest(name, self.by_name.keys().map(AsRef::as_ref))
+        let names = || self.by_name.keys().map(AsRef::as_ref);
+        // People forget the module more often than they mistype the tool.
+        let same_tool = names().filter(|known: &&str| known.rsplit('.').next() == Some(name)).min();
+        same_tool.or_else(|| nearest(name, names()))
     }
 }
 

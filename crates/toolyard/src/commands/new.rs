@@ -67,8 +67,12 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name.as_str()));
     check_name(&name, module, tool)?;
     let folder = if module == "tools" { "tools".to_owned() } else { format!("tools/{}", module.replace('.', "/")) };
-    let files: Vec<(String, String)> =
-        kind.files().iter().map(|(file, text)| (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, module, tool))).collect();
+    let id = id(kind, module, tool);
+    let files: Vec<(String, String)> = kind
+        .files()
+        .iter()
+        .map(|(file, text)| (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, &id, tool)))
+        .collect();
     if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).exists()) {
         let message = format!("{taken} is there already; nothing was made");
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
@@ -80,7 +84,7 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     if kind == Kind::Binary {
         compile(&root.join(format!("{folder}/{tool}")), tool)?;
     }
-    output::line(format!("try: toolyard test {tool} --yard {}", root.display()));
+    output::line(format!("try: toolyard test {id} --yard {}", root.display()));
     Ok(0)
 }
 
@@ -95,10 +99,16 @@ fn check_name(name: &str, module: &str, tool: &str) -> Result<(), Error> {
         .hint("use a-z, 0-9 and _, for example word_count or text.word_count"))
 }
 
-fn fill(text: &str, folder: &str, module: &str, tool: &str) -> String {
-    let id = if module == "tools" { tool.to_owned() } else { format!("{module}.{tool}") };
+/// The folder names the module of a tool file in it, so that the short name is enough; a manifest has a folder of
+/// its own, and nested modules must be spelled out.
+fn id(kind: Kind, module: &str, tool: &str) -> String {
+    let manifest = matches!(kind, Kind::Process | Kind::Binary | Kind::PythonUvScript);
+    if module == "tools" || (!manifest && !module.contains('.')) { tool.to_owned() } else { format!("{module}.{tool}") }
+}
+
+fn fill(text: &str, folder: &str, id: &str, tool: &str) -> String {
     let dotted = folder.replace('/', ".");
-    text.replace("@ID@", &id).replace("@TOOL@", tool).replace("@FOLDER@", folder).replace("@MODULE@", &dotted)
+    text.replace("@ID@", id).replace("@TOOL@", tool).replace("@FOLDER@", folder).replace("@MODULE@", &dotted)
 }
 
 /// A native program must be built before it is a tool.
