@@ -112,7 +112,9 @@ fn translate(error: ChildError, run: &Run<'_>) -> Error {
                 .hint("print less, or raise 'limits.output' in the tool's file")
                 .with(|details| details.stderr = tail(&stderr_tail))
         }
-        error @ (ChildError::ProgramMissing { .. } | ChildError::NotExecutable { .. }) => {
+        error @ (ChildError::ProgramMissing { .. }
+        | ChildError::InterpreterMissing { .. }
+        | ChildError::NotExecutable { .. }) => {
             Error::new(ErrorKind::FileNotFound, error.to_string()).hint("correct 'entry' in the tool's file")
         }
         error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
