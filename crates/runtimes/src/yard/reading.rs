@@ -56,8 +56,7 @@ impl<'a> Reading<'a> {
     }
 
     fn version(&self, fields: &mut Fields<'_>) -> Option<Version> {
-        let place = fields.place;
-        let text = fields.text("version")?;
+        let (text, place) = fields.placed_text("version")?;
         let version = Version::parse(text);
         if version.is_none() {
             fields.problem(place, format!("'version' {text:?} is not a semantic version"), "write it as \"1.2.3\", in quotes");

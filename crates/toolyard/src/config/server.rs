@@ -24,8 +24,7 @@ impl Default for Server {
 
 impl Server {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        let place = fields.place;
-        if let Some(text) = fields.text("listen") {
+        if let Some((text, place)) = fields.placed_text("listen") {
             match parse_listen(text) {
                 Ok(listen) => self.listen = listen,
                 Err(what) => fields.problem(place, what, "for example listen = \"127.0.0.1:3333\""),

@@ -39,9 +39,14 @@ impl<'n> Fields<'n> {
     }
 
     pub fn text(&mut self, name: &'static str) -> Option<&'n str> {
+        self.placed_text(name).map(|(text, _)| text)
+    }
+
+    /// A text and where it stands, for a problem with what it says.
+    pub fn placed_text(&mut self, name: &'static str) -> Option<(&'n str, Place)> {
         let node = self.take(name)?;
         match &node.value {
-            Value::Text(text) => Some(text),
+            Value::Text(text) => Some((text, node.place)),
             _ => self.wrong(node, name, "a text"),
         }
     }
