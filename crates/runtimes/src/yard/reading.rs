@@ -135,6 +135,9 @@ impl<'a> Reading<'a> {
             let names = naming::names(&id, &folder);
             names.map_err(|what| fields.problem(place, what, "use letters, digits and '_'; dots separate modules")).ok()
         });
+        if parts.kind.is_none() {
+            fields.leave_rest();
+        }
         let problems = fields.finish(unsupported);
         let (Some((name, exposed)), Some(kind), Some(plan), true) = (names, parts.kind, parts.plan, problems.is_empty())
         else {

@@ -136,6 +136,11 @@ impl<'n> Fields<'n> {
         None
     }
 
+    /// Gives up judging the fields that are left: what would know them is itself unknown.
+    pub fn leave_rest(&mut self) {
+        self.entries.clear();
+    }
+
     /// Everything that was found wrong, unknown fields included. `unsupported` are names that are known but
     /// refused, each with the reason.
     pub fn finish(mut self, unsupported: &[(&'static str, &str)]) -> Vec<Problem> {
