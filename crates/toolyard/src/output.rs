@@ -1,6 +1,6 @@
 //! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use toolyard_protocol::{Error, Outcome};
 use toolyard_wire::envelope;
 
@@ -61,9 +61,4 @@ pub fn table(rows: &[Vec<String>]) {
         }
         line(text.trim_end());
     }
-}
-
-/// Whether a person is watching stdout.
-pub fn on_terminal() -> bool {
-    std::io::stdout().is_terminal()
 }

@@ -43,7 +43,8 @@ impl Yard {
         let config = Config::load(&root, &env)?;
         let state = config.state_dir(&root);
         let launcher = Launcher::new(&state).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("the launcher for child processes cannot be prepared: {error}"))
+            Error::new(ErrorKind::Unavailable, format!("the launcher for child processes cannot be prepared: {error}"))
+                .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
         })?;
         let loader = Loader {
             root: root.clone(),
