@@ -87,7 +87,7 @@ fn pair(fds: [RawFd; 2]) -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// A daemon started without stdio gets 0–3 for its own descriptors; dup2 in the child would overwrite them.
-fn lifted(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub fn lifted(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= FIRST_FREE {
         return Ok(fd);
     }

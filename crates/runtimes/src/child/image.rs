@@ -1,14 +1,14 @@
 //! The launcher as something executable: in memory, or as a file where memory may not be executed.
 
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::fds::check;
+use super::fds::{check, lifted};
 
 const LAUNCHER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 /// Not yet in every libc; kernels before 6.3 answer EINVAL to it.
@@ -29,7 +29,9 @@ impl Image {
             _ => Err(e),
         })?;
         // SAFETY: just made, ours alone.
-        let mut memory = unsafe { File::from_raw_fd(fd) };
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // It is executed by its number, in a child whose low descriptors are already the tool's.
+        let mut memory = File::from(lifted(fd)?);
         memory.write_all(LAUNCHER)?;
         let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
         // SAFETY: a plain call on our own descriptor.
@@ -43,7 +45,8 @@ impl Image {
         let digest = blake3::hash(LAUNCHER).to_hex();
         let path = directory.join(format!("launcher-{}", &digest[..16]));
         let fresh = directory.join(format!("launcher-{}.{}", &digest[..16], std::process::id()));
-        fs::create_dir_all(directory)?;
+        // It may be the state folder, which is not there yet and belongs to its owner alone.
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // A leftover of a crashed process with our pid; a link planted there is not followed either.
         match fs::remove_file(&fresh) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),

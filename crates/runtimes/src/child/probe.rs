@@ -82,6 +82,7 @@ mod tests {
         let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(Result::unwrap).collect();
         assert_eq!(files.len(), 1, "written again, it replaces itself");
         assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -17,11 +17,10 @@ impl Default for Audit {
 
 impl Audit {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        let place = fields.place;
-        match fields.text("sync") {
-            Some("batched") => self.sync = SyncMode::Batched,
-            Some("always") => self.sync = SyncMode::Always,
-            Some(other) => {
+        match fields.placed_text("sync") {
+            Some(("batched", _)) => self.sync = SyncMode::Batched,
+            Some(("always", _)) => self.sync = SyncMode::Always,
+            Some((other, place)) => {
                 let message = format!("'audit.sync' is '{other}'; it must be \"batched\" or \"always\"");
                 fields.problem(place, message, "\"always\" waits for the disk before each answer");
             }

@@ -24,8 +24,7 @@ impl Default for Server {
 
 impl Server {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        let place = fields.place;
-        if let Some(text) = fields.text("listen") {
+        if let Some((text, place)) = fields.placed_text("listen") {
             match parse_listen(text) {
                 Ok(listen) => self.listen = listen,
                 Err(what) => fields.problem(place, what, "for example listen = \"127.0.0.1:3333\""),
@@ -48,7 +47,9 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let text = text.replace("localhost:", "127.0.0.1:");
     let listen: SocketAddr = text.parse().map_err(|_| format!("'{text}' is not an address with a port"))?;
     if !listen.ip().is_loopback() {
-        return Err(format!("{listen} can be reached from other machines, and there is no authentication yet"));
+        return Err(format!(
+            "{listen} can be reached from other machines, and there is no authentication yet"
+        ));
     }
     Ok(listen)
 }

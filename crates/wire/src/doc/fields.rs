@@ -20,7 +20,10 @@ impl<'n> Fields<'n> {
     pub fn open(node: &'n Node, prefix: &str) -> Result<Fields<'n>, Problem> {
         let Value::Map(entries) = &node.value else {
             let what = if prefix.is_empty() { "the document".to_owned() } else { format!("'{prefix}'") };
-            return Err(Problem::new(node.place, format!("{what} must be a map of fields, not {}", node.kind())));
+            return Err(Problem::new(
+                node.place,
+                format!("{what} must be a map of fields, not {}", node.kind()),
+            ));
         };
         Ok(Fields {
             entries: entries.iter().map(|(key, node)| (key.text.as_str(), key.place, node)).collect(),
@@ -44,9 +47,14 @@ impl<'n> Fields<'n> {
     }
 
     pub fn text(&mut self, name: &'static str) -> Option<&'n str> {
+        self.placed_text(name).map(|(text, _)| text)
+    }
+
+    /// A text and where it stands, for a problem with what it says.
+    pub fn placed_text(&mut self, name: &'static str) -> Option<(&'n str, Place)> {
         let node = self.take(name)?;
         match &node.value {
-            Value::Text(text) => Some(text),
+            Value::Text(text) => Some((text, node.place)),
             _ => self.wrong(node, name, "a text"),
         }
     }
@@ -83,7 +91,12 @@ impl<'n> Fields<'n> {
         match number.parse::<u64>() {
             Ok(value) if range.contains(&value) => Some(value),
             _ => {
-                let message = format!("'{}{name}' must be a whole number from {} to {}, not {number}", self.prefix, range.start(), range.end());
+                let message = format!(
+                    "'{}{name}' must be a whole number from {} to {}, not {number}",
+                    self.prefix,
+                    range.start(),
+                    range.end()
+                );
                 self.problems.push(Problem::new(node.place, message));
                 None
             }
@@ -106,7 +119,11 @@ impl<'n> Fields<'n> {
                 Value::Text(text) => texts.push((text.as_str(), item.place)),
                 _ => {
                     let hint = "put quotes around it if a text is meant";
-                    self.problem(item.place, format!("'{}{name}' must hold texts only, not {}", self.prefix, item.kind()), hint);
+                    self.problem(
+                        item.place,
+                        format!("'{}{name}' must hold texts only, not {}", self.prefix, item.kind()),
+                        hint,
+                    );
                     return None;
                 }
             }
@@ -136,13 +153,21 @@ impl<'n> Fields<'n> {
         None
     }
 
+    /// Gives up judging the fields that are left: what would know them is itself unknown.
+    pub fn leave_rest(&mut self) {
+        self.entries.clear();
+    }
+
     /// Everything that was found wrong, unknown fields included. `unsupported` are names that are known but
     /// refused, each with the reason.
     pub fn finish(mut self, unsupported: &[(&'static str, &str)]) -> Vec<Problem> {
         for (name, place, _) in std::mem::take(&mut self.entries) {
             let full = format!("{}{name}", self.prefix);
             if let Some((_, why)) = unsupported.iter().find(|(known, _)| *known == name) {
-                self.problems.push(Problem::new(place, format!("'{full}' is not supported: {why}")).hint("remove it; it would have no effect"));
+                self.problems.push(
+                    Problem::new(place, format!("'{full}' is not supported: {why}"))
+                        .hint("remove it; it would have no effect"),
+                );
                 continue;
             }
             let mut problem = Problem::new(place, format!("unknown field '{full}'"));

@@ -1,0 +1,342 @@
+//! What a call costs, against the budgets: the pipeline without a tool, a cold child, a thousand tool files.
+//!
+//! `cargo bench -p toolyard --bench calls`; with `-- --check` it fails when a budget is broken. CPU time is what
+//! counts: it transfers to other machines, wall time and throughput do not.
+#![allow(clippy::print_stdout, reason = "a measurement prints its result")]
+
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use toolyard_engine::audit::{AuditLog, Options};
+use toolyard_engine::cache::{Cache, Options as CacheOptions};
+use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Identity, Limits, Outcome, Payload};
+use toolyard_runtimes::child::Launcher;
+use toolyard_runtimes::{Defaults, Host, Loader};
+use toolyard_wire::cache_key::Canonical;
+use toolyard_wire::schema::Schema;
+use toolyard_wire::view::View;
+
+type Failed = Box<dyn Error>;
+
+/// Each figure is the middle one of so many rounds, so that a busy neighbour spoils few of them.
+const ROUNDS: usize = 7;
+const PROGRAM: &str = "/bin/cat";
+const ARGUMENTS: &str = r#"{"text":"hello, world","count":3}"#;
+
+fn main() -> Result<ExitCode, Failed> {
+    let check = std::env::args().any(|argument| argument == "--check");
+    let mut table = Table::default();
+    pipeline(&mut table, "pipeline without the tool", false, 8.0)?;
+    pipeline(&mut table, "cache hit", true, 15.0)?;
+    validation(&mut table)?;
+    cold_call(&mut table)?;
+    thousand_files(&mut table)?;
+    println!("{}", if table.broken == 0 { "every budget is kept" } else { "a budget is broken" });
+    Ok(ExitCode::from(u8::from(check && table.broken > 0)))
+}
+
+/// The whole list of gates with both schemas and the audit log, around a tool that does nothing or, with `kept`,
+/// in front of a result that is already there.
+fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<(), Failed> {
+    const CALLS: u32 = 20_000;
+    struct Nothing;
+    impl Runner for Nothing {
+        fn run<'a>(&'a self, _: Run<'a>) -> RunFuture<'a> {
+            Box::pin(async { Ok(Outcome::success(Some(Payload::json(r#"{"ok":true}"#)))) })
+        }
+    }
+    let yard = Folder::new("pipeline")?;
+    yard.tool("echo", PROGRAM)?;
+    let mut loaded = loader(&yard.path)?.load();
+    let input = br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
+    for candidate in &mut loaded.candidates {
+        let spec = candidate.entry.spec.clone();
+        candidate.entry = Arc::new(Entry {
+            runner: Box::new(Nothing),
+            input: Some(Box::new(Schema::compile(input)?)),
+            output: Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?)),
+            cache_key: kept.then(|| Box::new(Canonical) as Box<dyn CacheKey>),
+            controls: Arc::new(Controls::new(&spec.conduct)),
+            spec,
+        });
+    }
+    let engine = engine(&yard.path, loaded.into_snapshot())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut costs = Vec::new();
+    for _ in 0..ROUNDS {
+        costs.push(measure(CALLS, || runtime.block_on(succeed(&engine)))?);
+    }
+    let cost = Cost::middle(costs);
+    table.row(&format!("{what}, CPU per call"), micros(cost.cpu), "µs", Some(budget));
+    table.row(&format!("{what}, wall per call"), micros(cost.wall), "µs", None);
+    Ok(())
+}
+
+/// Input and output of the example yard's tools against their schemas, parsing included.
+fn validation(table: &mut Table) -> Result<(), Failed> {
+    const CHECKS: u32 = 100_000;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard").canonicalize()?;
+    let snapshot = loader(&root)?.load().into_snapshot();
+    let mut costs = Vec::new();
+    for entry in snapshot.entries() {
+        for example in &entry.spec.examples {
+            let (Expect::Output(expected), Some(input), Some(output)) =
+                (&example.expect, &entry.input, &entry.output)
+            else {
+                continue;
+            };
+            let check = || match (input.check(&example.input), output.check(expected)) {
+                (Ok(()), Ok(())) => Ok(()),
+                _ => Err(Failed::from("an example does not fit its schema")),
+            };
+            costs.push((measure(CHECKS, check)?.cpu, entry.spec.exposed.to_string()));
+        }
+    }
+    costs.sort();
+    let (middle, _) = costs.get(costs.len() / 2).ok_or("no examples")?;
+    table.row("validation in and out, CPU (middle example)", micros(*middle), "µs", Some(1.0));
+    if let Some((most, name)) = costs.last() {
+        table.row(&format!("validation in and out, CPU (most: {name})"), micros(*most), "µs", None);
+    }
+    Ok(())
+}
+
+/// A `binary` tool through the whole pipeline against a bare spawn of the same program, in turns.
+fn cold_call(table: &mut Table) -> Result<(), Failed> {
+    const CALLS: u32 = 200;
+    let yard = Folder::new("cold")?;
+    yard.tool("echo", PROGRAM)?;
+    let engine = engine(&yard.path, loader(&yard.path)?.load().into_snapshot())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (mut bare, mut called) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(measure(CALLS, bare_spawn)?);
+        called.push(measure(CALLS, || runtime.block_on(succeed(&engine)))?);
+    }
+    let (bare, called) = (Cost::middle(bare), Cost::middle(called));
+    table.row("bare posix_spawn and pipes, CPU", micros(bare.cpu), "µs", None);
+    table.row("bare posix_spawn and pipes, wall", micros(bare.wall), "µs", None);
+    table.row("cold binary call, CPU", micros(called.cpu), "µs", None);
+    table.row("cold binary call, wall", micros(called.wall), "µs", None);
+    table.row(
+        "cold call / bare spawn, CPU",
+        called.cpu.as_secs_f64() / bare.cpu.as_secs_f64(),
+        "×",
+        Some(3.0),
+    );
+    table.row(
+        "cold call / bare spawn, wall",
+        called.wall.as_secs_f64() / bare.wall.as_secs_f64(),
+        "×",
+        Some(3.0),
+    );
+    Ok(())
+}
+
+/// Half of the files are packs, half are manifests.
+fn thousand_files(table: &mut Table) -> Result<(), Failed> {
+    let yard = Folder::new("files")?;
+    for n in 0..500 {
+        yard.tool(&format!("manifest_{n}"), PROGRAM)?;
+        let pack = format!(
+            "id: pack_{n}\nkind: cli\ntitle: Pack {n}\ndescription: One of many tools, described in a sentence.\n\
+             version: \"1.0.{n}\"\nentry: [cat, tools/pack_{n}.tool.yaml]\ntimeoutMs: 5000\nlimits: {{input: 4096}}\n"
+        );
+        fs::write(yard.path.join(format!("tools/pack_{n}.tool.yaml")), pack)?;
+    }
+    let loader = loader(&yard.path)?;
+    let mut costs = Vec::new();
+    for _ in 0..ROUNDS {
+        costs.push(measure(1, || match loader.load().into_snapshot().entries().len() {
+            1000 => Ok(()),
+            other => Err(format!("{other} tools were loaded").into()),
+        })?);
+    }
+    let cost = Cost::middle(costs);
+    table.row("loading 1,000 tool files, wall", cost.wall.as_secs_f64() * 1e3, "ms", Some(1000.0));
+    table.row("loading 1,000 tool files, CPU", cost.cpu.as_secs_f64() * 1e3, "ms", Some(1000.0));
+    let (start, megabytes) = serve(&yard.path)?;
+    table.row("start of serve with 1,000 tools", start.as_secs_f64() * 1e3, "ms", None);
+    table.row("memory of serve with 1,000 tools", megabytes, "MB", Some(25.0));
+    Ok(())
+}
+
+/// Time to the first answer and resident memory of the real server.
+fn serve(yard: &Path) -> Result<(Duration, f64), Failed> {
+    let started = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolyard"));
+    let mut child =
+        command.args(["serve", "--listen", "127.0.0.1:0"]).arg(yard).stdout(Stdio::piped()).spawn()?;
+    let measured = (|| {
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
+        let address = line.split_once("http://").and_then(|(_, rest)| rest.split_whitespace().next());
+        let mut stream = std::net::TcpStream::connect(address.ok_or("no address")?)?;
+        stream.write_all(b"GET /mcp/discover HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        if answer.matches("\"canonicalName\"").count() != 1000 {
+            return Err("the server does not have 1,000 tools".into());
+        }
+        let start = started.elapsed();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        let kilobytes: f64 = resident.trim().trim_end_matches(" kB").parse()?;
+        Ok::<_, Failed>((start, kilobytes / 1024.0))
+    })();
+    child.kill()?;
+    child.wait()?;
+    measured
+}
+
+fn loader(root: &Path) -> Result<Loader, Failed> {
+    let limits = Limits { timeout: Duration::from_secs(30), input: 64 << 10, output: 256 << 10 };
+    let (host, launcher) = (Arc::new(Host::new(std::env::vars_os())), Arc::new(Launcher::new(root)?));
+    let defaults = Defaults { pack: limits, manifest: limits };
+    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults))
+}
+
+fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
+    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    let state = root.join(".toolyard");
+    fs::create_dir_all(&state)?;
+    let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
+    let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
+    Ok(Engine { registry: Registry::new(snapshot), audit, cache, clock, random })
+}
+
+async fn succeed(engine: &Engine) -> Result<(), Failed> {
+    let call = Call {
+        id: engine.call_id(),
+        tool: "echo".to_owned(),
+        arguments: Payload::json(ARGUMENTS),
+        identity: Identity::local(),
+        edge: Edge::Http,
+        deadline: None,
+        timing_hint: None,
+        trace: None,
+        idempotency_key: None,
+    };
+    match engine.run(call).await.error() {
+        None => Ok(()),
+        Some(error) => Err(error.clone().into()),
+    }
+}
+
+/// The standard library uses `posix_spawn` as long as nothing is asked that it can't do.
+fn bare_spawn() -> Result<(), Failed> {
+    let mut child = Command::new(PROGRAM)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (mut stdin, mut stdout) = (child.stdin.take().ok_or("stdin")?, child.stdout.take().ok_or("stdout")?);
+    stdin.write_all(ARGUMENTS.as_bytes())?;
+    drop(stdin);
+    let mut output = Vec::new();
+    stdout.read_to_end(&mut output)?;
+    child.wait()?;
+    if output == ARGUMENTS.as_bytes() { Ok(()) } else { Err("wrong echo".into()) }
+}
+
+/// CPU and wall time of one run.
+struct Cost {
+    cpu: Duration,
+    wall: Duration,
+}
+
+impl Cost {
+    fn middle(costs: Vec<Cost>) -> Cost {
+        let (mut cpu, mut wall): (Vec<_>, Vec<_>) =
+            costs.into_iter().map(|cost| (cost.cpu, cost.wall)).unzip();
+        cpu.sort();
+        wall.sort();
+        Cost { cpu: cpu[cpu.len() / 2], wall: wall[wall.len() / 2] }
+    }
+}
+
+fn measure(runs: u32, mut run: impl FnMut() -> Result<(), Failed>) -> Result<Cost, Failed> {
+    let (cpu, wall) = (cpu_time(), Instant::now());
+    for _ in 0..runs {
+        run()?;
+    }
+    let wall = wall.elapsed();
+    // The last children are counted once they are reaped, the last records once they are synced.
+    std::thread::sleep(Duration::from_millis(150));
+    Ok(Cost { cpu: (cpu_time() - cpu) / runs, wall: wall / runs })
+}
+
+/// User and system time of this process, all its threads, and every descendant that was waited for.
+fn cpu_time() -> Duration {
+    let mut own = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: an all-zero rusage is valid, and both calls only write into what they are given.
+    let children = unsafe {
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut own);
+        let mut children = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut children);
+        children
+    };
+    let part = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    Duration::new(own.tv_sec as u64, own.tv_nsec as u32) + part(children.ru_utime) + part(children.ru_stime)
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Prints a line per figure and counts the budgets that are broken.
+#[derive(Default)]
+struct Table {
+    broken: usize,
+}
+
+impl Table {
+    fn row(&mut self, what: &str, value: f64, unit: &str, budget: Option<f64>) {
+        let Some(budget) = budget else {
+            return println!("{what:<42} {value:>9.2} {unit}");
+        };
+        let kept = value <= budget;
+        self.broken += usize::from(!kept);
+        println!(
+            "{what:<42} {value:>9.2} {unit:<3} budget {budget:>6} {}",
+            if kept { "PASS" } else { "FAIL" }
+        );
+    }
+}
+
+/// A yard that is removed when dropped.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn new(name: &str) -> Result<Folder, Failed> {
+        let path = std::env::temp_dir().join(format!("toolyard-bench-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("tools"))?;
+        Ok(Folder { path })
+    }
+
+    /// A `binary` tool.
+    fn tool(&self, name: &str, program: &str) -> Result<(), Failed> {
+        let folder = self.path.join("tools").join(name);
+        fs::create_dir_all(&folder)?;
+        let manifest = format!(
+            r#"{{"id": "{name}", "name": "Tool {name}", "description": "One of many tools, described in a sentence.",
+  "version": "1.0.0", "runtime": "binary", "entry": {{"command": "{program}", "args": []}}}}"#
+        );
+        Ok(fs::write(folder.join("tool.json"), manifest)?)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

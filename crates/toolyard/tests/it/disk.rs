@@ -1,0 +1,92 @@
+//! A full disk under the audit log: nothing runs unaudited, and calls work again once there is room.
+
+use crate::support::{Kind, Server, Yard, is_root};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The server in a mount namespace of its own, with a small tmpfs as state folder. `None` where mounts are refused.
+fn serve_on_a_small_disk(yard: &Yard) -> Option<(Server, PathBuf)> {
+    let state = yard.path(".toolyard");
+    fs::create_dir(&state).unwrap();
+    let program = yard.command();
+    let unshare: &[&str] = if is_root() { &["-m"] } else { &["-r", "-m"] };
+    let mount = format!("mount -t tmpfs -o size=256k,mode=700 tmpfs '{}'", state.display());
+    let possible = Command::new("unshare").args(unshare).args(["sh", "-c", &mount]).status();
+    if !possible.is_ok_and(|status| status.success()) {
+        eprintln!("mounts are refused here: the full disk is not tested");
+        return None;
+    }
+    let serve =
+        format!("{mount} && exec '{}' serve --listen 127.0.0.1:0", program.get_program().to_string_lossy());
+    let mut command = Command::new("unshare");
+    command.args(unshare).args(["sh", "-c", &serve]).current_dir(yard.root()).env_clear();
+    command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("HOME", "/nonexistent");
+    let server = Server::start(command);
+    let seen = PathBuf::from(format!("/proc/{}/root{}", server.pid(), state.display()));
+    Some((server, seen))
+}
+
+fn fill(file: &PathBuf) {
+    let mut ballast = fs::File::create(file).unwrap();
+    while ballast.write_all(&[1; 4096]).is_ok() {}
+    while ballast.write_all(&[1]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
+    let yard = Yard::new();
+    yard.shell(Kind::Cli, "tool", "echo x >>ran; echo '{\"n\":1}'");
+    let Some((server, state)) = serve_on_a_small_disk(&yard) else { return };
+    let runs = || fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count());
+    assert_eq!(server.post("tool", "{}").status, 200);
+    let (ballast, mut before) = (state.join("ballast"), runs());
+    for _ in 0..2 {
+        fill(&ballast);
+        let mut refused = 0;
+        // What room the log had set aside may still be used; then it must say no, and nothing may run.
+        for _ in 0..200 {
+            let answer = server.post("tool", json!({"fill": "x".repeat(2000)}).to_string());
+            if answer.status == 200 {
+                before += 1;
+                continue;
+            }
+            refused += 1;
+            let error = answer.json()["error"].clone();
+            assert_eq!(
+                (answer.status, &error["details"]["kind"]),
+                (503, &json!("audit_unavailable")),
+                "{error}"
+            );
+            assert!(error["message"].as_str().unwrap().contains("no room for the audit log"), "{error}");
+            assert!(error["details"]["hint"].as_str().unwrap().contains("free space"), "{error}");
+            assert_eq!(error["details"]["retryable"], true);
+        }
+        assert!(refused > 100, "the disk was not full");
+        assert_eq!(runs(), before, "a refused call ran");
+        assert_eq!(server.get("/healthz").status, 200);
+        fs::remove_file(&ballast).unwrap();
+        assert_eq!(server.post("tool", "{}").status, 200);
+        before += 1;
+        assert_eq!(runs(), before);
+    }
+    // The log of all this is whole: read it where the server sees it.
+    let copy = Yard::new();
+    assert!(Command::new("cp").arg("-r").arg(&state).arg(copy.path(".toolyard")).status().unwrap().success());
+    let verified = copy.run(&["audit", "verify", "--json"]).expect(0).json();
+    assert_eq!(verified["intact"], true, "{verified}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_made_refuses_calls_with_the_reason() {
+    let yard = Yard::new();
+    yard.shell(Kind::Cli, "tool", "touch ran; echo 1").file("blocked", "a file, no folder");
+    yard.file("toolyard.toml", "[state]\ndir = \"blocked/state\"\n");
+    let ran = yard.run(&["call", "tool"]).expect(9);
+    assert!(ran.stderr.contains("blocked/state") && ran.stderr.contains("hint: "), "{ran:?}");
+    assert!(!yard.path("ran").exists());
+    yard.run(&["doctor"]).expect(9);
+}

@@ -1,0 +1,91 @@
+//! Pages that are made from the code or speak of its files: they are compared with it.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use toolyard_protocol::error_table::{McpForm, TABLE};
+
+pub fn repository() -> PathBuf {
+    std::fs::canonicalize(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+/// Compares with the file, or writes it when `UPDATE_GOLDEN` is set.
+fn assert_page(path: &str, text: &str) {
+    let file = repository().join(path);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, text).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == text, "{path} is not what the code says; run the tests once with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn the_page_of_errors_is_the_error_table() {
+    let mut page = String::from(
+        "# Errors\n\n\
+         Every way a call can fail, and what each protocol calls it. This page is generated from\n\
+         `crates/protocol/src/error_table.rs`; a test compares the two (`UPDATE_GOLDEN=1` rewrites it).\n\n\
+         On the command line an error reads `error[CODE]: message`, a hint follows, and the program ends with the\n\
+         exit code. With `--json` the seed 001 envelope is printed instead. Exit code 2 is a wrong command line.\n\n\
+         | kind | seed 001 type | code | category | MCP | HTTP | exit | retry | meaning |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in TABLE {
+        let mcp = match row.mcp {
+            McpForm::ErrorResult => "`isError`".to_owned(),
+            McpForm::JsonRpc(code) => code.to_string(),
+        };
+        let retry = if row.retryable { "yes" } else { "no" };
+        let (name, kind, code, category) = (row.name, row.error_type, row.code, row.category);
+        let (http, exit, meaning) = (row.http, row.exit, row.meaning);
+        writeln!(
+            page,
+            "| `{name}` | {kind} | {code} | {category} | {mcp} | {http} | {exit} | {retry} | {meaning} |"
+        )
+        .unwrap();
+    }
+    assert_page("docs/errors.md", &page);
+}
+
+#[test]
+fn the_walk_names_fewer_than_7_files_that_exist_with_under_1800_lines_in_all() {
+    let walk = std::fs::read_to_string(repository().join("docs/walk.md")).unwrap();
+    let mut files: Vec<&str> =
+        walk.split("](../").skip(1).filter_map(|rest| rest.split_once(')')).map(|(path, _)| path).collect();
+    let stations = files.clone();
+    files.sort_unstable();
+    files.dedup();
+    assert!(!files.is_empty() && files.len() < 7, "{files:?}");
+    let lines: usize = files
+        .iter()
+        .map(|file| std::fs::read_to_string(repository().join(file)).unwrap().lines().count())
+        .sum();
+    assert!(lines < 1800, "{lines} lines");
+    let expected = [
+        "crates/edges/src/plain.rs",
+        "crates/wire/src/plain.rs",
+        "crates/engine/src/pipeline.rs",
+        "crates/engine/src/registry.rs",
+        "crates/runtimes/src/command.rs",
+        "crates/runtimes/src/child/launcher.rs",
+    ];
+    let order: Vec<&str> = expected.into_iter().filter(|file| stations.contains(file)).collect();
+    assert_eq!(order, expected, "the walk leaves out a station");
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let docs = repository().join("docs");
+    for page in std::fs::read_dir(&docs).unwrap().map(|entry| entry.unwrap().path()) {
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let path = link.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            assert!(docs.join(path).exists(), "{} links to {link}, which is not there", page.display());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a tool may see of the machine: its folder, the search path, UTF-8, and the variables its file lists.
+
+use crate::support::{Kind, PATIENCE, Yard, run_for};
+use serde_json::{Value, json};
+
+#[test]
+fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
+    for kind in Kind::ALL {
+        let yard = Yard::new();
+        // JSON from `env` without any parser: names alone, values must not matter.
+        let names = "env | cut -d= -f1 | sort | awk '{printf \"%s\\\"%s\\\"\", (NR>1?\",\":\"[\"), $0} END {print \"]\"}'";
+        let script = format!("unset PWD OLDPWD SHLVL _; {names}");
+        yard.tool(kind, "names", &["/bin/sh", "-c", &script], json!({"env": ["WANTED", "NOT_SET"]}));
+        let mut command = yard.command();
+        command
+            .args(["call", "names", "--json"])
+            .env("WANTED", "yes")
+            .env("SECRET", "no")
+            .env("LD_PRELOAD_X", "no");
+        let ran = run_for(command, PATIENCE).expect(0);
+        assert_eq!(ran.json()["data"]["result"], json!(["LANG", "PATH", "WANTED"]), "{kind:?}");
+        let problems = yard.run(&["check", "--json"]).json();
+        let told: Vec<&str> =
+            problems.as_array().unwrap().iter().filter_map(|p| p["message"].as_str()).collect();
+        assert!(
+            told.iter().any(|message| message.contains("'NOT_SET' is listed under env but is not set")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn listed_variables_arrive_whatever_they_hold() {
+    let yard = Yard::new();
+    yard.tool(
+        Kind::Cli,
+        "value",
+        &["/bin/sh", "-c", "printf '\"%s\"' \"$WANTED\""],
+        json!({"env": ["WANTED"]}),
+    );
+    let mut command = yard.command();
+    command.args(["call", "value", "--json"]).env("WANTED", "a=b; $(id) é");
+    assert_eq!(run_for(command, PATIENCE).expect(0).json()["data"]["result"], "a=b; $(id) é");
+}
+
+#[test]
+fn a_tool_stands_in_the_yard_and_inherits_no_descriptor() {
+    for kind in Kind::ALL {
+        let yard = Yard::new();
+        yard.shell(
+            kind,
+            "look",
+            "printf '{\"cwd\":\"%s\",\"fds\":\"%s\"}' \"$(pwd)\" \"$(ls /proc/self/fd | tr '\\n' ' ')\"",
+        );
+        let server = yard.serve();
+        let body = server.post("look", "{}").json()["body"].clone();
+        assert_eq!(body["cwd"], json!(std::fs::canonicalize(yard.root()).unwrap()), "{kind:?}");
+        assert_eq!(body["fds"], "0 1 2 3 ", "{kind:?}: 3 is where ls itself reads");
+    }
+}
+
+#[test]
+fn words_of_an_entry_are_never_split_or_expanded() {
+    for kind in Kind::ALL {
+        let yard = Yard::new();
+        let script = "use strict; print '[', join(',', map { s/([\"\\\\])/\\\\$1/g; s/\\n/\\\\n/g; qq(\"$_\") } @ARGV), \"]\\n\"";
+        let words = ["a b", "$HOME", "*", "`id`", "line\nbreak", "", "é"];
+        let argv: Vec<&str> = ["/usr/bin/perl", "-e", script].into_iter().chain(words).collect();
+        yard.tool(kind, "words", &argv, json!({}));
+        let (_, envelope) = yard.call("words", &json!({}));
+        assert_eq!(envelope["data"]["result"], json!(words), "{kind:?}");
+    }
+    // A single text is a program's name, not a command line.
+    let yard = Yard::new();
+    yard.file("tools/line.tool.yaml", "id: line\nkind: cli\nentry: echo 1\n");
+    let (ran, envelope) = yard.call("line", &Value::Object(Default::default()));
+    assert_eq!((ran.code, &envelope["error"]["error_details"]["kind"]), (4, &json!("file_not_found")));
+}

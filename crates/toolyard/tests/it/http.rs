@@ -1,0 +1,192 @@
+//! The plain HTTP routes as clients meet them.
+
+use crate::support::{Client, Kind, PATIENCE, Running, Yard, run_for};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use toolyard_protocol::ErrorKind;
+
+fn yard() -> Yard {
+    let yard = Yard::new();
+    yard.file(
+        "tools/text/echo.tool.yaml",
+        "id: echo\nkind: cli\nentry: [cat]\ntitle: Echo\ndescription: Says it again.\nversion: \"1.2.3\"\n",
+    );
+    yard.shell(Kind::Process, "fail", "echo oops >&2; exit 4");
+    yard
+}
+
+#[test]
+fn health_and_discovery() {
+    let yard = yard();
+    let server = yard.serve();
+    let health = server.get("/healthz");
+    assert_eq!((health.status, health.json()), (200, json!({"status": "ok"})));
+    assert_eq!(health.header("content-type"), Some("application/json"));
+    let found = server.get("/mcp/discover");
+    assert_eq!(found.status, 200);
+    let found = found.json();
+    assert_eq!(found["server"]["name"], "toolyard");
+    assert_eq!((&found["health"]["status"], found["health"]["uptimeSec"].is_u64()), (&json!("ok"), true));
+    assert_eq!(found["prompts"], json!([]));
+    let tools = found["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["canonicalName"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fail.fail", "text.echo"]);
+    let caps = json!({"timeoutMs": 30000, "maxInputBytes": 65536, "maxOutputBytes": 262144});
+    let echo = json!({"name": "echo", "canonicalName": "text.echo", "version": "1.2.3", "title": "Echo",
+        "description": "Says it again.", "inputSchema": null, "outputSchema": null, "caps": caps});
+    for (name, value) in echo.as_object().unwrap() {
+        assert_eq!(&tools[1][name], value, "{name}");
+    }
+}
+
+#[test]
+fn a_call_answers_with_seed_002s_envelope() {
+    let yard = yard();
+    let server = yard.serve();
+    for name in ["echo", "text.echo"] {
+        let answer = server.post(name, r#"{"a":[1,"é"]}"#);
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        let envelope = answer.json();
+        assert_eq!(envelope["body"], json!({"a": [1, "é"]}));
+        assert_eq!((&envelope["error"], &envelope["warnings"]), (&Value::Null, &json!([])));
+        assert_eq!(envelope["meta"]["traceId"].as_str().unwrap().len(), 36);
+        assert!(envelope["meta"]["durationMs"].is_u64());
+        let members: Vec<&String> = envelope.as_object().unwrap().keys().collect();
+        assert_eq!(members.len(), 4, "{members:?}");
+    }
+    assert_eq!(server.post("echo", "").json()["body"], json!({}), "an empty body means no arguments");
+}
+
+#[test]
+fn failures_have_the_status_and_the_words_of_the_error_table() {
+    let yard = yard();
+    let server = yard.serve();
+    let fails = |answer: crate::support::Answer, kind: ErrorKind| {
+        let row = kind.row();
+        let envelope = answer.json();
+        assert_eq!(answer.status, row.http, "{envelope}");
+        assert_eq!(envelope["body"], Value::Null);
+        assert_eq!(envelope["error"]["code"], row.code);
+        let details = &envelope["error"]["details"];
+        assert_eq!((&details["kind"], &details["category"]), (&json!(row.name), &json!(row.category)));
+        assert_eq!(details["retryable"], json!(row.retryable));
+        envelope
+    };
+    let failed = fails(server.post("fail", "{}"), ErrorKind::ToolFailed);
+    assert_eq!(failed["error"]["message"], "the tool failed (exit status 4): oops");
+    let unknown = fails(server.post("ehco", "{}"), ErrorKind::UnknownTool);
+    assert_eq!(unknown["error"]["message"], "there is no tool 'ehco'");
+    assert_eq!(unknown["error"]["details"]["hint"], "did you mean 'echo'?");
+    fails(server.post("echo", "no json"), ErrorKind::InvalidInput);
+    fails(server.post("echo", r#"{"a":1,"a":2}"#), ErrorKind::InvalidInput);
+    fails(server.get("/nowhere"), ErrorKind::ResourceNotFound);
+    let odd = fails(server.post("a%00%1b%5b31m%2e%2e%2f", "{}"), ErrorKind::UnknownTool);
+    assert!(!odd["error"]["message"].as_str().unwrap().contains('\u{1b}'), "{odd}");
+}
+
+#[test]
+fn a_wrong_method_is_405() {
+    let yard = yard();
+    let server = yard.serve();
+    for (method, path) in [
+        ("GET", "/mcp/tool/echo"),
+        ("POST", "/healthz"),
+        ("DELETE", "/mcp/discover"),
+        ("PUT", "/mcp/tool/echo"),
+    ] {
+        let answer = server.client().send(method, path, &[], b"");
+        assert_eq!(answer.status, 405, "{method} {path}");
+        assert!(answer.header("allow").is_some(), "{method} {path}: {answer:?}");
+        assert_eq!(answer.json()["error"]["code"], "EINVAL");
+    }
+}
+
+#[test]
+fn web_pages_are_kept_out() {
+    let yard = yard();
+    let server = yard.serve();
+    let port = server.address.rsplit_once(':').unwrap().1;
+    let local = format!("localhost:{port}");
+    for (headers, status) in [
+        (vec![("host", "evil.example")], 403),
+        (vec![("host", "127.0.0.1.evil.example")], 403),
+        (vec![("host", "")], 403),
+        (vec![("host", local.as_str()), ("origin", "https://evil.example")], 403),
+        (vec![("host", local.as_str()), ("origin", "null")], 403),
+        (vec![("host", local.as_str()), ("host", "evil.example")], 403),
+        (vec![("host", local.as_str()), ("origin", "http://localhost:5173")], 200),
+        (vec![("host", "[::1]:3333")], 200),
+    ] {
+        for (method, path, body) in [("POST", "/mcp/tool/echo", "{}"), ("GET", "/mcp/discover", "")] {
+            let answer = server.client().send(method, path, &headers, body.as_bytes());
+            assert_eq!(answer.status, status, "{headers:?} {path}");
+        }
+    }
+    drop(server);
+    let begun = yard.records().iter().filter(|record| record["kind"] == "begin").count();
+    assert_eq!(begun, 2, "only the calls that were let through ran");
+}
+
+#[test]
+fn one_connection_carries_many_calls_and_many_connections_run_at_once() {
+    let yard = yard();
+    yard.shell(Kind::Cli, "nap", "sleep .5; echo 1");
+    let server = yard.serve();
+    let mut client = server.client();
+    for n in 0..20 {
+        let body = json!({"n": n}).to_string();
+        assert_eq!(client.send("POST", "/mcp/tool/echo", &[], body.as_bytes()).json()["body"]["n"], n);
+    }
+    let started = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| assert_eq!(server.post("nap", "{}").status, 200));
+        }
+    });
+    assert!(started.elapsed().as_secs() < 4, "16 naps of half a second took {:?}", started.elapsed());
+}
+
+#[test]
+fn a_client_that_speaks_no_http_or_dawdles_does_not_disturb_others() {
+    use std::io::{Read, Write};
+    let yard = yard();
+    let server = yard.serve();
+    let mut garbage = std::net::TcpStream::connect(&server.address).unwrap();
+    garbage.write_all(b"\x16\x03\x01\x00\xff\x00garbage\r\n\r\n").unwrap();
+    let mut heard = Vec::new();
+    let _ = garbage.read_to_end(&mut heard);
+    assert!(heard.is_empty() || heard.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&heard));
+    let mut slow = std::net::TcpStream::connect(&server.address).unwrap();
+    slow.write_all(b"POST /mcp/tool/echo HTTP/1.1\r\nhost: local").unwrap();
+    assert_eq!(server.post("echo", "{}").status, 200);
+    let mut half = Client::connect(&server.address);
+    half.write("POST", "/mcp/tool/echo", &[("content-length", "5")], b"{}").unwrap();
+    assert_eq!(server.post("echo", "{}").status, 200);
+}
+
+#[test]
+fn only_this_machine_may_be_listened_to_until_there_is_authentication() {
+    let yard = yard();
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
+        let mut command = yard.command();
+        command.args(["serve", "--listen", address]);
+        let ran = run_for(command, PATIENCE).expect(3);
+        assert!(ran.stderr.contains("can be reached from other machines"), "{ran:?}");
+    }
+    let ran = yard.run(&["serve", "--listen", "nonsense"]).expect(3);
+    assert!(ran.stderr.contains("'nonsense' is not an address with a port"), "{ran:?}");
+}
+
+#[test]
+fn a_port_in_use_is_a_clear_error() {
+    let yard = yard();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = yard.command();
+    command.args(["serve", "--listen", &address]);
+    let ran = Running::start(command).finish(PATIENCE).expect(9);
+    assert!(
+        ran.stderr.contains(&format!("cannot listen on {address}")) && ran.stderr.contains("--listen"),
+        "{ran:?}"
+    );
+}

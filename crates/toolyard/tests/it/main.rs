@@ -1,0 +1,28 @@
+//! Everything that is promised, tried on the real program: real files, real processes, real sockets.
+//!
+//! One binary, so that it is linked once. A test states what a user sees; what it needs for that is in `support`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test states what it expects, in its helpers too, and says what it had to leave out"
+)]
+
+mod answers;
+mod architecture;
+mod arguments;
+mod audit;
+mod cli;
+mod config;
+mod dependencies;
+mod disk;
+mod docs;
+mod drain;
+mod environment;
+mod examples;
+mod files;
+mod http;
+mod memory;
+mod support;
+mod trees;

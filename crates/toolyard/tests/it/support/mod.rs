@@ -1,0 +1,75 @@
+//! What tests share: yards in temporary folders, the program with a time limit, a server, a small HTTP client.
+
+mod client;
+mod process;
+mod yard;
+
+pub use client::{Answer, Client};
+pub use process::{Running, Server, run_for, signal};
+pub use yard::{As, Kind, Yard};
+
+use std::time::{Duration, Instant};
+
+/// Long enough that only a hang reaches it, also on a machine that builds something else meanwhile.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until the answer is yes; panics with `what` when it never is.
+pub fn eventually(what: &str, limit: Duration, mut ask: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !ask() {
+        assert!(started.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    started.elapsed()
+}
+
+/// A word that stands nowhere else on this machine, to find processes by.
+pub fn marker() -> String {
+    format!("mark-{}", unique())
+}
+
+/// The processes, zombies aside, that carry the marker in their arguments or their environment.
+pub fn processes_with(marker: &str) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let pid = entry.file_name().to_string_lossy().into_owned();
+        if !pid.bytes().all(|b| b.is_ascii_digit()) || pid == own {
+            continue;
+        }
+        let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
+        let (arguments, environment) = (read("cmdline"), read("environ"));
+        let has = |bytes: &[u8]| bytes.windows(marker.len()).any(|window| window == marker.as_bytes());
+        if has(&arguments) || has(&environment) {
+            found.push(format!("{pid} {}", String::from_utf8_lossy(&arguments).replace('\0', " ")));
+        }
+    }
+    found
+}
+
+#[track_caller]
+pub fn assert_no_survivor(marker: &str, limit: Duration) {
+    let started = Instant::now();
+    loop {
+        let left = processes_with(marker);
+        if left.is_empty() {
+            return;
+        }
+        assert!(started.elapsed() < limit, "still alive after {limit:?}: {left:#?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether this is root, who may do what an ordinary user may not.
+pub fn is_root() -> bool {
+    // SAFETY: the call has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn unique() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{}-{count}", std::process::id(), since.as_nanos())
+}

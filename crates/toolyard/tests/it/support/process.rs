@@ -1,0 +1,194 @@
+//! The program as a process: run to its end within a limit, or as a server.
+
+use super::client::{Answer, Client};
+use super::{PATIENCE, eventually};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub fn toolyard_path() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_toolyard"))
+}
+
+/// How a command ended and what it printed.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code; 128 + n when a signal ended it.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// What stdout holds, which must be one JSON value.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("stdout is not JSON ({error}): {self:#?}"))
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ran {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+}
+
+/// Runs it to its end; a program that takes longer than `limit` is killed and the test fails.
+#[track_caller]
+pub fn run_for(command: Command, limit: Duration) -> Ran {
+    Running::start(command).finish(limit)
+}
+
+/// A command under way.
+pub struct Running {
+    pub child: Child,
+    stdout: std::thread::JoinHandle<Vec<u8>>,
+    stderr: std::thread::JoinHandle<Vec<u8>>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Running { child, stdout: collect(stdout), stderr: collect(stderr) }
+    }
+
+    #[track_caller]
+    pub fn finish(mut self, limit: Duration) -> Ran {
+        let status = wait(&mut self.child, limit);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program prints UTF-8");
+        let (stdout, stderr) = (text(self.stdout.join().unwrap()), text(self.stderr.join().unwrap()));
+        Ran { code: code(status), stdout, stderr }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+#[track_caller]
+fn wait(child: &mut Child, limit: Duration) -> ExitStatus {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the program did not end within {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap()
+}
+
+pub fn signal(pid: u32, signal: libc::c_int) {
+    // SAFETY: a plain call; the pid is a child of ours that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, signal) }, 0);
+}
+
+/// `toolyard serve`, killed when dropped.
+pub struct Server {
+    pub child: Child,
+    pub address: String,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Server {
+    pub fn start(mut command: Command) -> Server {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let stderr = gather(child.stderr.take().unwrap());
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.split_once("http://").and_then(|(_, rest)| rest.split_whitespace().next());
+        let address = address.unwrap_or_else(|| {
+            let _ = child.kill();
+            panic!("no address in {line:?}; stderr: {}", stderr.lock().unwrap())
+        });
+        Server { address: address.to_owned(), child, stderr }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    /// One request on a connection of its own.
+    pub fn get(&self, path: &str) -> Answer {
+        self.client().send("GET", path, &[], b"")
+    }
+
+    pub fn post(&self, tool: &str, body: impl AsRef<[u8]>) -> Answer {
+        self.client().send("POST", &format!("/mcp/tool/{tool}"), &[], body.as_ref())
+    }
+
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// The largest resident memory so far, in kilobytes.
+    pub fn peak_memory_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Asks it to stop and gives its exit code.
+    pub fn stop(mut self) -> i32 {
+        signal(self.pid(), libc::SIGTERM);
+        self.wait(PATIENCE)
+    }
+
+    pub fn wait(&mut self, limit: Duration) -> i32 {
+        code(wait(&mut self.child, limit))
+    }
+
+    pub fn kill(mut self) {
+        signal(self.pid(), libc::SIGKILL);
+        self.child.wait().unwrap();
+    }
+
+    pub fn wait_until_ready(&self) {
+        eventually("the server answers", PATIENCE, || self.get("/healthz").status == 200);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn gather(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let into = text.clone();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let mut text = into.lock().unwrap();
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+    text
+}

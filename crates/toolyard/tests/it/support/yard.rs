@@ -1,0 +1,195 @@
+//! Yards in temporary folders, and the program that works on them.
+
+use super::process::{Ran, Server, run_for, toolyard_path};
+use super::{PATIENCE, is_root};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder with tools, removed when dropped.
+pub struct Yard {
+    base: PathBuf,
+    run_as: As,
+}
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// Whoever runs the tests.
+    Me,
+    /// An ordinary user; only root can become one.
+    Nobody,
+}
+
+const NOBODY: u32 = 65534;
+
+impl As {
+    /// Every identity that can be tried here.
+    pub fn all() -> Vec<As> {
+        if is_root() {
+            return vec![As::Me, As::Nobody];
+        }
+        eprintln!("not root: only the case of an ordinary user is tested");
+        vec![As::Me]
+    }
+}
+
+/// The kinds of tools that run a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Cli,
+    Process,
+    Binary,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Cli, Kind::Process, Kind::Binary];
+}
+
+impl Yard {
+    pub fn new() -> Yard {
+        Yard::of(As::Me)
+    }
+
+    pub fn of(run_as: As) -> Yard {
+        let base = std::env::temp_dir().join(format!("toolyard-it-{}", super::unique()));
+        fs::create_dir(&base).unwrap();
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
+        let yard = Yard { base, run_as };
+        for folder in ["yard", "yard/tools", "home"] {
+            fs::create_dir(yard.base.join(folder)).unwrap();
+            yard.give(&yard.base.join(folder));
+        }
+        yard
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.base.join("yard")
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    pub fn file(&self, path: &str, content: impl AsRef<[u8]>) -> &Yard {
+        let full = self.path(path);
+        fs::create_dir_all(full.parent().unwrap()).unwrap();
+        fs::write(&full, content).unwrap();
+        self.give(&full);
+        self
+    }
+
+    pub fn executable(&self, path: &str, content: impl AsRef<[u8]>) -> &Yard {
+        self.file(path, content);
+        fs::set_permissions(self.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// A tool of the kind that runs a shell script given as text.
+    pub fn shell(&self, kind: Kind, name: &str, script: &str) -> &Yard {
+        self.tool(kind, name, &["/bin/sh", "-c", script], json!({}))
+    }
+
+    /// A tool of the kind with `extra` fields in the words of its file format.
+    pub fn tool(&self, kind: Kind, name: &str, argv: &[&str], extra: Value) -> &Yard {
+        let (path, mut fields) = match kind {
+            // JSON is YAML.
+            Kind::Cli => {
+                (format!("tools/{name}.tool.yaml"), json!({"id": name, "kind": "cli", "entry": argv}))
+            }
+            Kind::Process | Kind::Binary => {
+                let runtime = if kind == Kind::Process { "process" } else { "binary" };
+                let entry = json!({"command": argv[0], "args": argv[1..]});
+                (format!("tools/{name}/tool.json"), json!({"id": name, "runtime": runtime, "entry": entry}))
+            }
+        };
+        let fields = fields.as_object_mut().unwrap();
+        fields.extend(extra.as_object().unwrap().clone());
+        self.file(&path, serde_json::to_vec_pretty(&fields).unwrap())
+    }
+
+    /// The program with a clean environment, standing in the yard.
+    pub fn command(&self) -> Command {
+        let program = self.program();
+        let mut command = match self.run_as {
+            As::Me => Command::new(program),
+            As::Nobody => {
+                let mut command = Command::new("setpriv");
+                command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
+                command.arg("--clear-groups").arg(program);
+                command
+            }
+        };
+        command.current_dir(self.root()).env_clear();
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", self.base.join("home"));
+        command
+    }
+
+    /// Runs a command of the program to its end.
+    #[track_caller]
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command();
+        command.args(arguments);
+        run_for(command, PATIENCE)
+    }
+
+    /// Runs `call` with `--json`.
+    #[track_caller]
+    pub fn call(&self, name: &str, arguments: &Value) -> (Ran, Value) {
+        let ran = self.run(&["call", name, &arguments.to_string(), "--json"]);
+        let envelope = ran.json();
+        (ran, envelope)
+    }
+
+    pub fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    pub fn serve_with(&self, arguments: &[&str]) -> Server {
+        let mut command = self.command();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments);
+        Server::start(command)
+    }
+
+    /// Every audit record, in the order of the export.
+    pub fn records(&self) -> Vec<Value> {
+        let ran = self.run(&["audit", "export"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A user who may not enter the build folder gets a copy.
+    fn program(&self) -> PathBuf {
+        let built = toolyard_path();
+        let open = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0);
+        if self.run_as == As::Me || built.ancestors().all(open) {
+            return built;
+        }
+        let copy = self.base.join("toolyard");
+        if !copy.exists() {
+            fs::copy(&built, &copy).unwrap();
+        }
+        copy
+    }
+
+    fn give(&self, path: &Path) {
+        if self.run_as == As::Nobody {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            // Folders made on the way to it belong to the user too.
+            let root = self.root();
+            for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&root)) {
+                chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
