@@ -1,6 +1,6 @@
 //! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use toolyard_protocol::{Error, Outcome};
 use toolyard_wire::envelope;
 
