@@ -60,7 +60,7 @@ fn text_stats_counts_the_text_it_is_sent() {
         assert_eq!(envelope["data"], expected, "{text:?}");
     }
     let (ran, envelope) = yard.call("text_stats", &json!({}));
-    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.code, 3, "{ran:?}");
     assert!(envelope["error"]["error_message"].as_str().unwrap().contains("\"text\""), "{envelope}");
 }
 
