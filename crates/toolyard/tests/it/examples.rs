@@ -2,7 +2,7 @@
 
 use crate::support::Yard;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A copy, so that its state does not land in the repository.
 pub fn copy() -> Yard {
@@ -12,7 +12,7 @@ pub fn copy() -> Yard {
     yard
 }
 
-fn copy_folder(from: &Path, to: &PathBuf) {
+pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
