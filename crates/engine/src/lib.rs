@@ -3,10 +3,13 @@
 //! The engine opens no listening socket and starts no child; edges and runtimes do.
 
 pub mod audit;
+pub mod cache;
 pub mod clock;
+pub mod controls;
 mod gates;
 pub mod pipeline;
 pub mod registry;
 
+pub use controls::Controls;
 pub use pipeline::Engine;
-pub use registry::{Candidate, Entry, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem};
+pub use registry::{Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem};

@@ -1,6 +1,7 @@
 //! THE list: what happens to every call from every edge, in order. Nothing bypasses it.
 
 use crate::audit::AuditLog;
+use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
 use crate::gates;
 use crate::registry::{Entry, Registry};
@@ -12,6 +13,7 @@ use toolyard_protocol::{Call, Error, Id, Outcome};
 pub struct Engine {
     pub registry: Registry,
     pub audit: Arc<AuditLog>,
+    pub cache: Arc<Cache>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -25,7 +27,7 @@ impl Engine {
     /// Runs one call. Dropping the future cancels it: the tool is killed and the audit log says so.
     pub async fn run(&self, call: Call) -> Outcome {
         let started = Instant::now();
-        let mut outcome = match self.admit(&call) {
+        let mut outcome = match self.admit(&call, started) {
             Ok(entry) => self.run_admitted(&call, &entry, started).await,
             Err(error) => gates::record::refused(&self.audit, &call, error).await,
         };
@@ -38,20 +40,22 @@ impl Engine {
     }
 
     /// The gates before anything is started.
-    fn admit(&self, call: &Call) -> Result<Arc<Entry>, Error> {
+    fn admit(&self, call: &Call, started: Instant) -> Result<Arc<Entry>, Error> {
         let entry = gates::find::find(&self.registry, &call.tool)?;
+        gates::rate::take(&entry, started)?;
         gates::size::input(&entry.spec, &call.arguments)?;
         gates::validate::input(&entry, &call.arguments)?;
         Ok(entry)
     }
 
-    async fn run_admitted(&self, call: &Call, entry: &Entry, started: Instant) -> Outcome {
+    async fn run_admitted(&self, call: &Call, entry: &Arc<Entry>, started: Instant) -> Outcome {
         let begun = match gates::record::begin(&self.audit, call, entry).await {
             Ok(begun) => begun,
             Err(error) => return Outcome::failure(error),
         };
-        let ran = gates::run::run(call, entry, started).await;
-        let checked = ran.and_then(|outcome| gates::validate::output(entry, outcome));
-        gates::record::end(&self.audit, begun, Outcome::from(checked)).await
+        let ran = gates::cache::reuse_or_run(&self.cache, call, entry, started).await;
+        let mut outcome = Outcome::from(ran);
+        outcome.meta.duration = started.elapsed();
+        gates::record::end(&self.audit, begun, outcome).await
     }
 }

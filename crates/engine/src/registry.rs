@@ -1,5 +1,6 @@
 //! Which tools there are. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
 
+use crate::controls::Controls;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::future::Future;
@@ -7,13 +8,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{Call, Check, Error, Outcome, ToolSpec};
+use toolyard_protocol::{CacheKey, Call, Check, Error, Outcome, ToolSpec};
 
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
+
+pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send + 'a>>;
 
 /// How one tool runs. Dropping the future must stop the work.
 pub trait Runner: Send + Sync {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a>;
+
+    /// Does ahead of the first call what would make it slow; `true` when there was something to do.
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Whether the tool's files are still those its digest was made of. A result of other files must not be kept
+    /// under that digest.
+    fn is_unchanged(&self) -> bool {
+        true
+    }
 }
 
 /// What a runner is given.
@@ -30,11 +44,15 @@ pub struct Entry {
     pub runner: Box<dyn Runner>,
     pub input: Option<Box<dyn Check>>,
     pub output: Option<Box<dyn Check>>,
+    /// Present when results may be kept.
+    pub cache_key: Option<Box<dyn CacheKey>>,
+    pub controls: Arc<Controls>,
 }
 
 /// A tool as a source offers it, before names are compared.
+#[derive(Clone)]
 pub struct Candidate {
-    pub entry: Entry,
+    pub entry: Arc<Entry>,
     pub enabled: bool,
 }
 
@@ -63,7 +81,7 @@ pub enum Severity {
 pub struct Snapshot {
     by_name: HashMap<Box<str>, Arc<Entry>>,
     entries: Vec<Arc<Entry>>,
-    disabled: Vec<ToolSpec>,
+    disabled: Vec<Arc<Entry>>,
     problems: Vec<SourceProblem>,
 }
 
@@ -103,10 +121,9 @@ impl Snapshot {
                 let problem = collision(&entry.spec, name, first);
                 snapshot.problems.push(problem);
             } else if !enabled {
-                snapshot.disabled.push(entry.spec);
+                snapshot.disabled.push(entry);
             } else {
                 let names = names.map(Box::<str>::from);
-                let entry = Arc::new(entry);
                 snapshot.by_name.extend(names.map(|name| (name, entry.clone())));
                 snapshot.entries.push(entry);
             }
@@ -120,8 +137,8 @@ impl Snapshot {
         &self.entries
     }
 
-    pub fn disabled(&self) -> &[ToolSpec] {
-        &self.disabled
+    pub fn disabled(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.disabled.iter().map(|entry| &entry.spec)
     }
 
     pub fn problems(&self) -> &[SourceProblem] {

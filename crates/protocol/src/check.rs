@@ -16,6 +16,11 @@ pub trait Check: Send + Sync {
     fn check(&self, payload: &Payload) -> Result<(), Vec<Violation>>;
 }
 
+/// What makes two calls of a deterministic tool the same.
+pub trait CacheKey: Send + Sync {
+    fn key(&self, arguments: &Payload) -> Result<Vec<u8>, Error>;
+}
+
 /// Looks into JSON on behalf of code that must not parse it itself.
 pub trait JsonView: Send + Sync {
     /// The arguments as one line of compact JSON with every secret-looking value replaced; at most `cap` bytes

@@ -17,7 +17,7 @@ pub mod time;
 pub mod timing;
 
 pub use call::{Call, Edge, Identity, TraceContext};
-pub use check::{Check, JsonView, Violation};
+pub use check::{CacheKey, Check, JsonView, Violation};
 pub use digest::Digest;
 pub use error::{Details, Error};
 pub use error_table::ErrorKind;
@@ -25,6 +25,6 @@ pub use id::Id;
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
-pub use spec::{Annotations, Limits, ToolSpec, Version};
+pub use spec::{About, Annotations, Conduct, Example, Expect, Limits, Rate, Retry, ToolSpec, Version};
 pub use time::Timestamp;
 pub use timing::Timing;

@@ -45,6 +45,10 @@ pub struct Outcome {
 pub struct Meta {
     pub call_id: Option<Id>,
     pub duration: Duration,
+    /// The result was computed earlier, for an equal call.
+    pub cached: bool,
+    /// Runs it took; 0 when nothing ran.
+    pub attempts: u32,
     pub warnings: Vec<String>,
 }
 

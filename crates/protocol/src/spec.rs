@@ -13,16 +13,26 @@ pub struct ToolSpec {
     pub kind: &'static str,
     /// Where it comes from: the tool file's path below the yard.
     pub source: String,
-    pub version: Option<Version>,
-    pub title: Option<String>,
-    pub description: Option<String>,
+    pub about: About,
     pub annotations: Annotations,
     pub timing: Timing,
     pub limits: Limits,
+    pub conduct: Conduct,
+    /// Inputs with the results they must give; `toolyard test` runs them.
+    pub examples: Vec<Example>,
     /// Of everything that defines the tool: manifest, schemas, entry files.
     pub digest: Digest,
     pub input_schema: Option<Payload>,
     pub output_schema: Option<Payload>,
+}
+
+/// What a tool's file says about it in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    pub version: Option<Version>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub categories: Vec<String>,
 }
 
 /// The bounds every call of the tool obeys.
@@ -33,6 +43,52 @@ pub struct Limits {
     pub input: usize,
     /// Bytes of output, counted while it streams.
     pub output: usize,
+}
+
+/// How a tool behaves and how it wants to be treated, as its file declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conduct {
+    /// The same input gives the same result, so that a result may be kept.
+    pub deterministic: bool,
+    /// The tool asks for the context object (caller, call id, deadline …).
+    pub context: bool,
+    /// Calls that may run at the same time.
+    pub concurrency: Option<usize>,
+    pub rate: Option<Rate>,
+    pub retry: Option<Retry>,
+}
+
+/// So many calls in so long a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub calls: u32,
+    pub per: Duration,
+}
+
+/// A failed run is repeated, up to `attempts` runs in all, with a pause that doubles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub attempts: u32,
+    pub backoff: Duration,
+}
+
+/// One input and what must come out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    pub name: Option<String>,
+    pub input: Payload,
+    pub expect: Expect,
+}
+
+/// What an example promises.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expect {
+    /// It succeeds; the result may be anything that fits the output schema.
+    Success,
+    /// Exactly this result.
+    Output(Payload),
+    /// A failure with this code (`EINVAL` …) or kind (`invalid_input` …).
+    Error(String),
 }
 
 /// MCP's four hints; `None` means the file does not say.
@@ -51,6 +107,13 @@ pub struct Version {
     pub minor: u64,
     pub patch: u64,
     tail: Box<str>,
+}
+
+impl Annotations {
+    /// Whether running it twice does no more harm than running it once.
+    pub fn is_safe_to_repeat(&self) -> bool {
+        self.read_only == Some(true) || self.idempotent == Some(true)
+    }
 }
 
 impl Version {

@@ -23,6 +23,8 @@ pub fn enter() -> Result<(), NotReady> {
 
 /// Runs the tool; returns when no descendant is left.
 pub fn run() -> Ended {
+    // The daemon starts us so already; without it we would wait for ever, so don't depend on it.
+    sys::block_signals(u64::MAX);
     let signals = sys::child_signals();
     if signals < 0 {
         return Err(Failure::setup(signals));

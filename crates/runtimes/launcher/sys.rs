@@ -129,9 +129,9 @@ pub fn adopt_orphans() -> isize {
     unsafe { call(nr::PRCTL, [PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0]) }
 }
 
-pub fn unblock_all_signals() {
-    let none = 0u64;
-    unsafe { call(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const none as usize, 0, SIGSET, 0, 0]) };
+/// Blocks exactly the signals whose bits are set.
+pub fn block_signals(set: u64) {
+    unsafe { call(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const set as usize, 0, SIGSET, 0, 0]) };
 }
 
 /// The kernel reaps the caller's children by itself.

@@ -74,7 +74,7 @@ extern "C" fn become_tool() -> ! {
         }
         sys::setsid();
         sys::default_the_signals_glibc_ignores();
-        sys::unblock_all_signals();
+        sys::block_signals(0);
         sys::close(CONTROL);
         let result = sys::execve((*order).program, (*order).argv, (*order).envp);
         ptr::write_volatile(&raw mut (*order).exec_errno, -result as i32);

@@ -71,8 +71,8 @@ pub unsafe fn clone_running(flags: usize, stack_top: *mut u8, body: extern "C" f
             "ud2",
             "2:",
             inlateout("rax") nr::CLONE as isize => result,
-            in("rdi") flags, in("rsi") stack_top, in("rdx") 0,
-            in("r10") 0, in("r8") 0, in("r9") body,
+            in("rdi") flags, in("rsi") stack_top, in("rdx") 0usize,
+            in("r10") 0usize, in("r8") 0usize, in("r9") body,
             lateout("rcx") _, lateout("r11") _,
         );
     }

@@ -1,14 +1,18 @@
 //! Runs a tool as a child process: arguments in on stdin, one answer out on stdout.
 
-use crate::child::{ChildError, Command, Exchange, Exit, Finished, Launcher};
+use crate::child::{ChildError, Command, Exchange, Finished, Launcher};
 use crate::host::Host;
+use crate::uv::Environment;
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use toolyard_engine::{Run, RunFuture, Runner};
-use toolyard_protocol::{Error, ErrorKind, Outcome};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
+use toolyard_protocol::{Error, ErrorKind, Outcome, Timestamp};
 use toolyard_wire::answer::{self, Contract};
+use toolyard_wire::context;
+use toolyard_wire::template::{Input, Template};
 
 /// Everything about a child that does not change from call to call.
 pub struct CommandRunner {
@@ -16,22 +20,48 @@ pub struct CommandRunner {
     pub host: Arc<Host>,
     /// The yard's root: the child's working folder, and what paths in `entry` are relative to.
     pub root: PathBuf,
-    /// Program and arguments, each element one argument.
-    pub argv: Vec<String>,
+    pub program: Program,
+    /// What follows the program, each element one argument.
+    pub arguments: Vec<Template>,
+    /// Variables we set.
+    pub set: Vec<(OsString, OsString)>,
     /// Names of variables that are passed on from the host.
-    pub env: Vec<String>,
+    pub pass: Vec<String>,
     pub contract: Contract,
+}
+
+/// What is started.
+pub enum Program {
+    /// A path relative to the yard, or a name on the search path; looked up at each call, so that a program
+    /// installed later is found.
+    Named(String),
+    /// An interpreter that was resolved once, with the name to show for it.
+    Resolved { path: PathBuf, name: String },
+    /// The interpreter of an environment that is prepared ahead of the call.
+    Prepared(Arc<Environment>),
 }
 
 impl Runner for CommandRunner {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(self.exchange(run))
     }
+
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        Box::pin(async move {
+            match &self.program {
+                Program::Prepared(environment) => {
+                    environment.ready(Instant::now() + Duration::from_secs(3600)).await.map(|_| true)
+                }
+                _ => Ok(false),
+            }
+        })
+    }
 }
 
 impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
-        let command = self.command()?;
+        let (program, name) = self.program(&run).await?;
+        let command = self.command(&run, program, name)?;
         let exchange = Exchange {
             stdin: answer::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
@@ -43,33 +73,59 @@ impl CommandRunner {
         }
     }
 
-    fn command(&self) -> Result<Command, Error> {
-        let name = self.argv.first().map_or("", String::as_str);
-        let program = self.host.program(name, &self.root).ok_or_else(|| missing(name))?;
-        let mut env = self.host.base_env();
-        for name in &self.env {
-            if let Some(value) = self.host.var(name) {
-                env.retain(|(known, _)| known != name.as_str());
-                env.push((name.into(), value.to_owned()));
+    /// The executable and the name it is started under.
+    async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
+        Ok(match &self.program {
+            Program::Named(name) => (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into()),
+            Program::Resolved { path, name } => (path.clone(), name.into()),
+            Program::Prepared(environment) => {
+                let path = environment.ready(run.deadline).await?;
+                // Python finds its environment by the path it is started under.
+                (path.clone(), path.into())
             }
+        })
+    }
+
+    fn command(&self, run: &Run<'_>, program: PathBuf, name: OsString) -> Result<Command, Error> {
+        let mut argv = vec![name];
+        let templated = self.arguments.iter().any(|argument| argument.literal().is_none());
+        let input = templated.then(|| Input::new(&run.call.arguments)).transpose()?;
+        for argument in &self.arguments {
+            argv.push(match (argument.literal(), &input) {
+                (Some(text), _) => text.into(),
+                (None, Some(input)) => argument.render(input)?.into(),
+                (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
+            });
         }
-        let argv = self.argv.iter().map(OsString::from).collect();
-        Ok(Command { program, argv, env, cwd: self.root.clone() })
+        Ok(Command { program, argv, env: self.env(run), cwd: self.root.clone() })
+    }
+
+    fn env(&self, run: &Run<'_>) -> Vec<(OsString, OsString)> {
+        let mut env = self.host.base_env();
+        let passed = self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
+        let context = run.spec.conduct.context.then(|| {
+            let text = context::write(run.call, &self.root.to_string_lossy(), wall_clock(run.deadline));
+            ("TOOLYARD_CONTEXT".into(), String::from_utf8_lossy(&text).into_owned().into())
+        });
+        for (name, value) in passed.chain(self.set.iter().cloned()).chain(context) {
+            env.retain(|(known, _)| *known != name);
+            env.push((name, value));
+        }
+        env
     }
 
     /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
     fn read(&self, finished: Finished) -> Result<Outcome, Error> {
-        let failed = finished.exit != Exit::Code(0);
-        let answered = answer::read(self.contract, Bytes::from(finished.stdout));
-        let mut outcome = match answered {
+        let Finished { stdout, stderr_tail, exit, .. } = finished;
+        let failed = !exit.is_success();
+        let mut outcome = match answer::read(self.contract, Bytes::from(stdout)) {
             Ok(answer) if !failed || answer.outcome.error().is_some() => answer.outcome,
-            Ok(_) => return Err(died(&finished.exit, &finished.stderr_tail)),
-            Err(_) if failed => return Err(died(&finished.exit, &finished.stderr_tail)),
-            Err(error) => return Err(error.with(|details| details.stderr = tail(&finished.stderr_tail))),
+            Err(error) if !failed => return Err(error.with(|details| details.stderr = tail(&stderr_tail))),
+            _ => return Err(died(&exit.to_string(), &stderr_tail)),
         };
         if let Some(error) = outcome.error_mut() {
-            error.details.stderr = tail(&finished.stderr_tail);
-            error.details.exit = failed.then(|| finished.exit.to_string());
+            error.details.stderr = tail(&stderr_tail);
+            error.details.exit = failed.then(|| exit.to_string());
         }
         Ok(outcome)
     }
@@ -81,14 +137,14 @@ fn missing(name: &str) -> Error {
         .hint("install it or correct 'entry' in the tool's file; paths there are relative to the yard")
 }
 
-fn died(exit: &Exit, stderr: &str) -> Error {
+fn died(exit: &str, stderr: &str) -> Error {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
     let message = match last {
         Some(line) => format!("the tool failed ({exit}): {line}"),
         None => format!("the tool failed ({exit}) and said nothing on stderr"),
     };
     Error::new(ErrorKind::ToolFailed, message).with(|details| {
-        details.exit = Some(exit.to_string());
+        details.exit = Some(exit.to_owned());
         details.stderr = tail(stderr);
     })
 }
@@ -113,8 +169,8 @@ fn translate(error: ChildError, run: &Run<'_>) -> Error {
                 .with(|details| details.stderr = tail(&stderr_tail))
         }
         error @ (ChildError::ProgramMissing { .. }
-        | ChildError::InterpreterMissing { .. }
-        | ChildError::NotExecutable { .. }) => {
+        | ChildError::NotExecutable { .. }
+        | ChildError::InterpreterMissing { .. }) => {
             Error::new(ErrorKind::FileNotFound, error.to_string()).hint("correct 'entry' in the tool's file")
         }
         error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
@@ -122,4 +178,11 @@ fn translate(error: ChildError, run: &Run<'_>) -> Error {
         }
         error => Error::new(ErrorKind::Internal, format!("'{name}' could not be started: {error}")),
     }
+}
+
+/// The deadline on the wall clock, for tools; their own clocks know no `Instant`.
+fn wall_clock(deadline: Instant) -> Timestamp {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO) + left;
+    Timestamp::from_unix_ms(at.as_millis() as u64)
 }

@@ -12,6 +12,8 @@ pub struct Host {
     search: Vec<PathBuf>,
     // A thousand tools of one interpreter look it up once.
     found: Mutex<HashMap<String, PathBuf>>,
+    // What stands behind a version manager's shim.
+    behind: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl Host {
@@ -21,11 +23,22 @@ impl Host {
         let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
         // A relative entry would run whatever lies in the folder we happen to stand in.
         let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
-        Host { env, search, found: Mutex::default() }
+        Host { env, search, found: Mutex::default(), behind: Mutex::default() }
     }
 
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         self.env.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// The whole environment, for set-up programs that act in the owner's name.
+    pub fn all(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.env.iter()
+    }
+
+    /// What `look` finds behind a shim; the shim itself when it finds nothing. Asked once per shim.
+    pub fn resolved(&self, shim: &Path, look: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
+        let mut behind = self.behind.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        behind.entry(shim.to_owned()).or_insert_with(|| look().unwrap_or_else(|| shim.to_owned())).clone()
     }
 
     /// What every child gets, before its own allow-list: where programs are, and UTF-8.

@@ -5,7 +5,10 @@
 pub mod child;
 mod command;
 mod host;
+pub mod interpreter;
+mod http;
 mod kinds;
+mod uv;
 pub mod yard;
 
 pub use host::Host;

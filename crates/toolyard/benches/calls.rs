@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
+use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry, Run, RunFuture, Runner, Snapshot};
 use toolyard_protocol::{Call, Edge, Identity, Limits, Outcome, Payload};
@@ -52,9 +53,10 @@ fn pipeline(table: &mut Table) -> Result<(), Failed> {
     for candidate in &mut loaded.candidates {
         let input =
             br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
-        candidate.entry.runner = Box::new(Nothing);
-        candidate.entry.input = Some(Box::new(Schema::compile(input)?));
-        candidate.entry.output = Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?));
+        let entry = Arc::get_mut(&mut candidate.entry).ok_or("the entry is shared already")?;
+        entry.runner = Box::new(Nothing);
+        entry.input = Some(Box::new(Schema::compile(input)?));
+        entry.output = Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?));
     }
     let engine = engine(&yard.path, loaded.into_snapshot())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -158,12 +160,9 @@ fn serve(yard: &Path) -> Result<(Duration, f64), Failed> {
 
 fn loader(root: &Path) -> Result<Loader, Failed> {
     let limits = Limits { timeout: Duration::from_secs(30), input: 64 << 10, output: 256 << 10 };
-    Ok(Loader {
-        root: root.to_owned(),
-        host: Arc::new(Host::new(std::env::vars_os())),
-        launcher: Arc::new(Launcher::new(root)?),
-        defaults: Defaults { pack: limits, manifest: limits },
-    })
+    let (host, launcher) = (Arc::new(Host::new(std::env::vars_os())), Arc::new(Launcher::new(root)?));
+    let defaults = Defaults { pack: limits, manifest: limits };
+    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults))
 }
 
 fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
@@ -171,7 +170,8 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     let state = root.join(".toolyard");
     fs::create_dir_all(&state)?;
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
-    Ok(Engine { registry: Registry::new(snapshot), audit, clock, random })
+    let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
+    Ok(Engine { registry: Registry::new(snapshot), audit, cache, clock, random })
 }
 
 async fn succeed(engine: &Engine) -> Result<(), Failed> {

@@ -1,6 +1,6 @@
 //! The command line: one variant per command, each defined in its own file.
 
-use crate::commands::{audit, call, check, completions, doctor, init, list, serve, show};
+use crate::commands::{audit, call, check, completions, doctor, init, list, new, prepare, serve, show, test};
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -23,10 +23,13 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Init(init::Args),
+    New(new::Args),
     List(list::Args),
     Show(show::Args),
     Call(call::Args),
     Check(check::Args),
+    Test(test::Args),
+    Prepare(prepare::Args),
     Serve(serve::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -38,10 +41,13 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
     let place = Place { yard: cli.yard, json: cli.json };
     match cli.command {
         Command::Init(args) => init::run(args, place),
+        Command::New(args) => new::run(args, place),
         Command::List(args) => list::run(args, place),
         Command::Show(args) => show::run(args, place),
         Command::Call(args) => call::run(args, place),
         Command::Check(args) => check::run(args, place),
+        Command::Test(args) => test::run(args, place),
+        Command::Prepare(args) => prepare::run(args, place),
         Command::Serve(args) => serve::run(args, place),
         Command::Audit(args) => audit::run(args, place),
         Command::Doctor(args) => doctor::run(args, place),

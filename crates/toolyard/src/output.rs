@@ -1,6 +1,6 @@
 //! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use toolyard_protocol::{Error, Outcome};
 use toolyard_wire::envelope;
 
@@ -60,5 +60,34 @@ pub fn table(rows: &[Vec<String>]) {
             text.push_str(&format!("{cell:<width$}  "));
         }
         line(text.trim_end());
+    }
+}
+
+/// Shows that something is under way, on a terminal only and only when it takes a while; wiped when dropped.
+pub struct Spinner(Option<tokio::task::JoinHandle<()>>);
+
+impl Spinner {
+    pub fn start(what: String) -> Spinner {
+        if !std::io::stderr().is_terminal() {
+            return Spinner(None);
+        }
+        Spinner(Some(tokio::spawn(async move {
+            let started = std::time::Instant::now();
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle() {
+                let seconds = started.elapsed().as_secs();
+                let _ = write!(std::io::stderr(), "\r\x1b[2K{frame} {what} … {seconds} s");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        })))
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
     }
 }

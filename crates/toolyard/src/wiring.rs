@@ -4,6 +4,7 @@ use crate::config::Config;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
+use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
@@ -46,12 +47,8 @@ impl Yard {
             Error::new(ErrorKind::Unavailable, format!("the launcher for child processes cannot be prepared: {error}"))
                 .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
         })?;
-        let loader = Loader {
-            root: root.clone(),
-            host: Arc::new(Host::new(env)),
-            launcher: Arc::new(launcher),
-            defaults: config.limits.defaults(),
-        };
+        let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, config.limits.defaults());
         Ok(Yard { root, state, config, loader })
     }
 
@@ -71,7 +68,8 @@ impl Yard {
         };
         let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
-        Ok(Engine { registry: Registry::new(self.load()), audit, clock, random })
+        let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
+        Ok(Engine { registry: Registry::new(self.load()), audit, cache, clock, random })
     }
 }
 

@@ -3,7 +3,9 @@
 //! This is the only crate that may look inside JSON.
 
 pub mod answer;
+pub mod cache_key;
 pub mod checkup;
+pub mod context;
 pub mod doc;
 pub mod envelope;
 pub mod history;

@@ -32,7 +32,7 @@ pub fn write_tool(row: &Listed<'_>) -> Vec<u8> {
     let mut object = Object::new(&mut out);
     push_row(&mut object, row);
     if let Some(spec) = row.spec {
-        object.text_or_null("title", spec.title.as_deref()).text_or_null("description", spec.description.as_deref());
+        object.text_or_null("title", spec.about.title.as_deref()).text_or_null("description", spec.about.description.as_deref());
         push_annotations(object.member("annotations"), &spec.annotations);
         let mut limits = Object::new(object.member("limits"));
         limits.number("timeoutMs", spec.limits.timeout.as_millis() as u64);
@@ -52,7 +52,7 @@ fn push_row(object: &mut Object<'_>, row: &Listed<'_>) {
     object.text_or_null("exposed", row.spec.map(|spec| spec.exposed.as_str()));
     object.text_or_null("kind", row.spec.map(|spec| spec.kind));
     object.text("source", row.source);
-    let version = row.spec.and_then(|spec| spec.version.as_ref()).map(ToString::to_string);
+    let version = row.spec.and_then(|spec| spec.about.version.as_ref()).map(ToString::to_string);
     object.text_or_null("version", version.as_deref());
     object.text_or_null("timing", row.spec.map(|spec| spec.timing.as_str()));
     object.bool("enabled", row.enabled).texts("problems", row.problems.iter().map(String::as_str));

@@ -14,6 +14,7 @@ pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
         None => meta.raw("traceId", b"null"),
     };
     meta.number("durationMs", outcome.meta.duration.as_millis() as u64);
+    meta.bool("cached", outcome.meta.cached).number("attempts", outcome.meta.attempts.into());
     meta.end();
     match (outcome.data(), outcome.content()) {
         (Some(data), _) => envelope.raw("body", data.bytes()),
@@ -74,9 +75,9 @@ pub fn write_discovery(discovery: Discovery<'_>) -> Vec<u8> {
 fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec) {
     let mut tool = Object::new(out);
     tool.text("name", spec.exposed.as_str()).text("canonicalName", spec.name.as_str());
-    let version = spec.version.as_ref().map(ToString::to_string);
+    let version = spec.about.version.as_ref().map(ToString::to_string);
     tool.text("version", version.as_deref().unwrap_or("0.0.0"));
-    tool.text_or_null("title", spec.title.as_deref()).text_or_null("description", spec.description.as_deref());
+    tool.text_or_null("title", spec.about.title.as_deref()).text_or_null("description", spec.about.description.as_deref());
     for (name, schema) in [("inputSchema", &spec.input_schema), ("outputSchema", &spec.output_schema)] {
         tool.raw(name, schema.as_ref().map_or(b"null", |schema| schema.bytes()));
     }
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(write_envelope(&outcome)).unwrap(),
             concat!(
-                r#"{"meta":{"traceId":"00000000-0000-7000-8000-000000000000","durationMs":12},"#,
+                r#"{"meta":{"traceId":"00000000-0000-7000-8000-000000000000","durationMs":12,"cached":false,"attempts":0},"#,
                 r#""body":{"n":1},"error":null,"warnings":["w"]}"#
             )
         );
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(write_envelope(&failed)).unwrap(),
             concat!(
-                r#"{"meta":{"traceId":null,"durationMs":0},"body":null,"error":{"code":"ETIMEOUT","message":"too slow","#,
+                r#"{"meta":{"traceId":null,"durationMs":0,"cached":false,"attempts":0},"body":null,"error":{"code":"ETIMEOUT","message":"too slow","#,
                 r#""details":{"kind":"timeout","code":"ETIMEOUT","category":"timeout","retryable":true}},"warnings":[]}"#
             )
         );

@@ -22,6 +22,8 @@ pub enum Target {
     Text,
     /// Part of a URL: values percent-encoded, whatever they hold.
     Url,
+    /// A JSON document: values as JSON, strings quoted, so that none can end its own quotes.
+    Json,
 }
 
 /// One checked template.
@@ -133,6 +135,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
     environment.set_syntax(syntax.map_err(|error| error.to_string())?);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(move |out, _, value| match value.kind() {
+        _ if target == Target::Json && !value.is_undefined() => push_json(out, value),
         ValueKind::Undefined => Err(minijinja::Error::from(JinjaKind::UndefinedError)),
         ValueKind::None => Err(refuse("a value is null")),
         // Their printed form is nobody's contract; the author must choose one.
@@ -152,6 +155,12 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
 
 fn refuse(what: &'static str) -> minijinja::Error {
     minijinja::Error::new(JinjaKind::InvalidOperation, what)
+}
+
+/// What `| tojson` made is JSON already.
+fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Result<(), minijinja::Error> {
+    let text = if value.is_safe() { value.to_string() } else { minijinja::filters::tojson(value, None, std::iter::empty::<(String, minijinja::Value)>().collect())?.to_string() };
+    out.write_str(&text).map_err(minijinja::Error::from)
 }
 
 /// Everything but RFC 3986's unreserved characters, so that no value can start a new part of a URL.

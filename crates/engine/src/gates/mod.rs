@@ -1,6 +1,8 @@
 //! One file per gate; `pipeline.rs` names them in order.
 
+pub mod cache;
 pub mod find;
+pub mod rate;
 pub mod record;
 pub mod run;
 pub mod size;

@@ -1,4 +1,4 @@
-//! Gate: the tool runs, within its time.
+//! Gate: the tool runs, within its time, its concurrency and its retries.
 
 use crate::registry::{Entry, Run};
 use std::time::{Duration, Instant};
@@ -8,9 +8,33 @@ use toolyard_protocol::{Call, Error, ErrorKind, Outcome};
 /// This long after it, one that did not is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
-pub async fn run(call: &Call, entry: &Entry, started: Instant) -> Result<Outcome, Error> {
-    let own = started + entry.spec.limits.timeout;
-    let deadline = call.deadline.map_or(own, |asked| asked.min(own));
+pub async fn run(call: &Call, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
+    let _place = entry.controls.place(deadline).await?;
+    let retry = entry.spec.conduct.retry;
+    let most = retry.map_or(1, |retry| retry.attempts);
+    let mut pause = retry.map_or(Duration::ZERO, |retry| retry.backoff);
+    let mut attempts = 1;
+    loop {
+        let result = once(call, entry, deadline).await;
+        let again = attempts < most && result.as_ref().map_or_else(may_pass, |outcome| outcome.error().is_some_and(may_pass));
+        if !again || Instant::now() + pause >= deadline {
+            return result.map(|mut outcome| {
+                outcome.meta.attempts = attempts;
+                outcome
+            });
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2);
+        attempts += 1;
+    }
+}
+
+/// Failures that another run of the same call may not have.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::InvalidOutput | ErrorKind::Unavailable)
+}
+
+async fn once(call: &Call, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
     let run = entry.runner.run(Run { call, spec: &entry.spec, deadline });
     match tokio::time::timeout_at((deadline + GRACE).into(), run).await {
         Ok(result) => result,
@@ -19,4 +43,10 @@ pub async fn run(call: &Call, entry: &Entry, started: Instant) -> Result<Outcome
             Err(Error::new(ErrorKind::Timeout, message))
         }
     }
+}
+
+/// The earlier of the tool's own limit and the caller's.
+pub fn deadline(call: &Call, entry: &Entry, started: Instant) -> Instant {
+    let own = started + entry.spec.limits.timeout;
+    call.deadline.map_or(own, |asked| asked.min(own))
 }

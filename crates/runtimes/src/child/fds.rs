@@ -37,9 +37,12 @@ pub fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
-/// Appends at most `max` bytes; 0 is the end of the stream.
+/// Appends at most `max` bytes, which must be more than none; 0 is the end of the stream. The buffer doubles
+/// as it fills but never gets room for more than was asked for.
 pub fn read(fd: &OwnedFd, into: &mut Vec<u8>, max: usize) -> io::Result<usize> {
-    into.reserve(max.min(4096));
+    if into.len() == into.capacity() {
+        into.reserve_exact(into.len().max(4096).min(max));
+    }
     let room = into.spare_capacity_mut();
     let max = max.min(room.len());
     loop {

@@ -65,7 +65,8 @@ impl Launcher {
         };
         let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
         let flags = CString::new(flags).unwrap_or_default();
-        Ok(Launcher { image, level, flags, places: Arc::new(Semaphore::new(options.max_live)), reaper })
+        let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
+        Ok(Launcher { image, level, flags, places: Arc::new(places), reaper })
     }
 
     pub fn level(&self) -> TreeLevel {

@@ -1,9 +1,8 @@
 //! `runtime: binary`: a native program that belongs to the yard; its bytes are part of the tool's digest.
 
-use super::process::command_and_args;
+use super::process::{command_and_args, fixed_command};
 use super::{Kind, Plan};
 use crate::yard::Reading;
-use toolyard_wire::answer::Contract;
 use toolyard_wire::doc::Fields;
 
 pub struct Binary;
@@ -22,6 +21,6 @@ impl Kind for Binary {
             fields.problem(*place, message, "write its path relative to the yard, or use \"runtime\": \"process\"");
             return None;
         }
-        reading.command(fields, argv, Contract::Line)
+        fixed_command(fields, reading, argv)
     }
 }

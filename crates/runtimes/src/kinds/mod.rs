@@ -2,7 +2,12 @@
 
 mod binary;
 mod cli;
+mod http;
+mod node;
+mod php;
 mod process;
+mod python;
+mod uv_script;
 
 use crate::yard::Reading;
 use std::path::PathBuf;
@@ -27,6 +32,6 @@ pub struct Plan {
 }
 
 /// `kind:` of `*.tool.yaml`.
-pub const PACK: &[&dyn Kind] = &[&cli::Cli];
+pub const PACK: &[&dyn Kind] = &[&cli::Cli, &python::Python, &node::Node, &php::Php, &http::Http];
 /// `runtime` of `tool.json`.
-pub const MANIFEST: &[&dyn Kind] = &[&process::Process, &binary::Binary];
+pub const MANIFEST: &[&dyn Kind] = &[&process::Process, &binary::Binary, &uv_script::UvScript];

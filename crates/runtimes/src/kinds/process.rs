@@ -1,7 +1,7 @@
 //! `runtime: process`: any executable with fixed arguments, found on the search path or in the yard.
 
 use super::{Kind, Plan};
-use crate::yard::Reading;
+use crate::yard::{Reading, Spawn};
 use toolyard_wire::answer::Contract;
 use toolyard_wire::doc::{Fields, Place};
 
@@ -14,8 +14,15 @@ impl Kind for Process {
 
     fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan> {
         let argv = command_and_args(fields)?;
-        reading.command(fields, argv, Contract::Line)
+        fixed_command(fields, reading, argv)
     }
+}
+
+/// Runs the command of a manifest.
+pub fn fixed_command(fields: &mut Fields<'_>, reading: &Reading<'_>, argv: Vec<(&str, Place)>) -> Option<Plan> {
+    let (program, warnings) = reading.named_program(fields, &argv)?;
+    let (arguments, contract) = (argv[1..].to_vec(), Contract::Line);
+    reading.spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
 }
 
 /// `entry: {command, args}`, as both seed 000 runtimes write it.

@@ -1,23 +1,52 @@
 //! `tool.json`: the manifest format of seed 000.
 
-use super::reading::{Checked, Parts, Reading, bytes, timeout};
+use super::common::{self, bytes, timeout};
+use super::reading::{Checked, Parts, Reading};
+use super::{Loader, walk::ToolFile};
 use crate::kinds;
+use toolyard_protocol::Limits;
 use toolyard_wire::doc::{Fields, Node, Problem};
 
-const LATER: &[(&str, &str)] = &[];
+const LATER: &[(&str, &str)] = &[
+    ("timing", "calls that outlive their request are not there yet"),
+    ("warm", "workers that stay alive between calls are not there yet"),
+    ("sandbox", "tools do not run in a sandbox yet"),
+];
 
-pub fn read(node: &Node, reading: &Reading<'_>) -> Result<Checked, Vec<Problem>> {
+/// Limits that only a sandbox can hold.
+const LATER_POLICY: &[(&str, &str)] = &[
+    ("memory_bytes", "it needs the sandbox, which is not there yet"),
+    ("cpu_time_ms", "it needs the sandbox, which is not there yet"),
+    ("network", "it needs the sandbox, which is not there yet"),
+    ("fs", "it needs the sandbox, which is not there yet"),
+];
+
+pub fn read(node: &Node, loader: &Loader, file: &ToolFile, source: &[u8]) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example \"id\": \"word_count\"");
-    let kind = reading.kind(&mut fields, "runtime", kinds::MANIFEST);
-    let common = reading.common(&mut fields, "name");
-    let mut limits = reading.loader.defaults.manifest;
-    if let Some(mut policy) = fields.map("policy") {
-        limits.timeout = timeout(&mut policy, "timeout_ms", limits.timeout);
-        limits.output = bytes(&mut policy, "max_output_bytes", limits.output);
-        fields.close(policy);
+    let kind = Reading::kind(&mut fields, "runtime", kinds::MANIFEST);
+    let mut common = common::read(&mut fields, "name");
+    let mut limits = loader.defaults.manifest;
+    common.env = policy(&mut fields, &mut limits);
+    if let Some(mut metadata) = fields.map("metadata") {
+        let categories = metadata.texts("categories").unwrap_or_default();
+        common.about.categories = categories.into_iter().map(|(text, _)| text.to_owned()).collect();
+        fields.close(metadata);
     }
-    let plan = kind.and_then(|kind| kind.read(&mut fields, reading));
+    let reading = Reading { loader, file, bytes: source, common };
+    let plan = kind.and_then(|kind| kind.read(&mut fields, &reading));
+    let schemas = reading.schemas(&mut fields, ["parameters", "returns"]);
+    let cache_key = reading.cache_key(&mut fields);
     let id = id.map(|(id, place)| (id.to_owned(), place));
-    reading.finish(fields, LATER, Parts { id, kind, plan, common, limits })
+    reading.finish(fields, LATER, Parts { id, kind, plan, limits, schemas, cache_key })
+}
+
+/// Seed 000's `policy`; gives the variables to pass on.
+fn policy(fields: &mut Fields<'_>, limits: &mut Limits) -> Vec<String> {
+    let Some(mut policy) = fields.map("policy") else { return Vec::new() };
+    limits.timeout = timeout(&mut policy, "timeout_ms", limits.timeout);
+    limits.output = bytes(&mut policy, "max_output_bytes", limits.output);
+    let env = common::env(&mut policy, "env_allowlist");
+    fields.problems.extend(policy.finish(LATER_POLICY));
+    env
 }

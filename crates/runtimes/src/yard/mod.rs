@@ -1,20 +1,25 @@
 //! Loads the tools of a yard: finds the files, checks each by itself, and reports every problem with its place.
 
+mod common;
 mod digest;
 mod manifest;
 mod naming;
 mod pack;
 mod reading;
+mod schemas;
+mod stamp;
 mod walk;
 
-pub use reading::Reading;
+pub use reading::{Reading, Spawn};
 
 use crate::child::Launcher;
 use crate::host::Host;
+use crate::http::Clients;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use toolyard_engine::{Candidate, Severity, Snapshot, SourceProblem};
-use toolyard_protocol::Limits;
+use std::sync::{Arc, Mutex};
+use toolyard_engine::{Candidate, Controls, Severity, Snapshot, SourceProblem};
+use toolyard_protocol::{Conduct, Limits, ToolName};
 use toolyard_wire::doc::{self, Language, Problem};
 
 /// Limits of tools that state none, per file format.
@@ -27,9 +32,13 @@ pub struct Defaults {
 /// Reads yards.
 pub struct Loader {
     pub root: PathBuf,
+    pub state: PathBuf,
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
     pub defaults: Defaults,
+    pub clients: Arc<Clients>,
+    /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
+    controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }
 
 /// What a yard's files gave.
@@ -46,6 +55,26 @@ impl Loaded {
 }
 
 impl Loader {
+    pub fn new(root: PathBuf, state: PathBuf, host: Arc<Host>, launcher: Arc<Launcher>, defaults: Defaults) -> Loader {
+        Loader { root, state, host, launcher, defaults, clients: Arc::default(), controls: Mutex::default() }
+    }
+
+    /// The live limits of a tool: those of its earlier version while what it declares is the same.
+    fn controls(&self, name: &ToolName, conduct: &Conduct) -> Arc<Controls> {
+        let mut known = self.controls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((declared, controls)) = known.get(name)
+            && (declared.concurrency, declared.rate) == (conduct.concurrency, conduct.rate)
+        {
+            return controls.clone();
+        }
+        let controls = Arc::new(Controls::new(conduct));
+        // Tools without limits have nothing to keep, and most have none.
+        if conduct.concurrency.is_some() || conduct.rate.is_some() {
+            known.insert(name.clone(), (conduct.clone(), controls.clone()));
+        }
+        controls
+    }
+
     /// Loads everything. Never fails as a whole: what cannot be read is a problem of its own file.
     pub fn load(&self) -> Loaded {
         let mut loaded = Loaded::default();
@@ -66,10 +95,9 @@ impl Loader {
             walk::FileFormat::Pack => Language::Yaml,
             walk::FileFormat::Manifest => Language::Json,
         };
-        let reading = Reading::new(self, file, &bytes);
         let checked = doc::read(language, &bytes).map_err(|problem| vec![problem]).and_then(|node| match file.format {
-            walk::FileFormat::Pack => pack::read(&node, &reading),
-            walk::FileFormat::Manifest => manifest::read(&node, &reading),
+            walk::FileFormat::Pack => pack::read(&node, self, file, &bytes),
+            walk::FileFormat::Manifest => manifest::read(&node, self, file, &bytes),
         });
         match checked {
             Ok(checked) => {

@@ -1,25 +1,40 @@
 //! `*.tool.yaml`: the toolpack format of seed 002.
 
-use super::reading::{Checked, Parts, Reading, bytes, timeout};
+use super::common::{self, bytes, timeout};
+use super::reading::{Checked, Parts, Reading};
+use super::{Loader, walk::ToolFile};
 use crate::kinds;
 use toolyard_wire::doc::{Fields, Node, Problem};
 
-/// Known fields that have no effect yet; they are refused, never ignored.
-const LATER: &[(&str, &str)] = &[];
+/// Known fields that would have no effect in this version; they are refused, never ignored.
+const LATER: &[(&str, &str)] = &[
+    ("timing", "calls that outlive their request are not there yet"),
+    ("warm", "workers that stay alive between calls are not there yet"),
+    ("sandbox", "tools do not run in a sandbox yet"),
+    ("elevate", "elevated calls are not there yet"),
+    ("dialog", "tools cannot talk to their caller yet"),
+    ("spill", "results over the output limit cannot be stored yet"),
+    ("errors", "it belongs to specification pages, which are not there yet"),
+    ("security", "it belongs to specification pages, which are not there yet"),
+];
 
-pub fn read(node: &Node, reading: &Reading<'_>) -> Result<Checked, Vec<Problem>> {
+pub fn read(node: &Node, loader: &Loader, file: &ToolFile, source: &[u8]) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example id: word_count");
-    let kind = reading.kind(&mut fields, "kind", kinds::PACK);
-    let common = reading.common(&mut fields, "title");
-    let mut limits = reading.loader.defaults.pack;
+    let kind = Reading::kind(&mut fields, "kind", kinds::PACK);
+    let mut common = common::read(&mut fields, "title");
+    common.env = common::env(&mut fields, "env");
+    let mut limits = loader.defaults.pack;
     limits.timeout = timeout(&mut fields, "timeoutMs", limits.timeout);
     if let Some(mut map) = fields.map("limits") {
         limits.input = bytes(&mut map, "input", limits.input);
         limits.output = bytes(&mut map, "output", limits.output);
         fields.close(map);
     }
-    let plan = kind.and_then(|kind| kind.read(&mut fields, reading));
+    let reading = Reading { loader, file, bytes: source, common };
+    let plan = kind.and_then(|kind| kind.read(&mut fields, &reading));
+    let schemas = reading.schemas(&mut fields, ["input", "output"]);
+    let cache_key = reading.cache_key(&mut fields);
     let id = id.map(|(id, place)| (id.to_owned(), place));
-    reading.finish(fields, LATER, Parts { id, kind, plan, common, limits })
+    reading.finish(fields, LATER, Parts { id, kind, plan, limits, schemas, cache_key })
 }

@@ -1,26 +1,28 @@
-//! Reading one tool file: what both formats share, from raw fields to a checked candidate.
+//! Reading one tool file: from raw fields to a checked candidate, or to the list of everything wrong with it.
 
+use super::common::Common;
+use super::schemas::{self, Compiled};
+use super::stamp::Stamps;
 use super::{Loader, digest, naming, walk::ToolFile};
-use crate::command::CommandRunner;
+use crate::command::{CommandRunner, Program};
 use crate::kinds::{Kind, Plan};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use toolyard_engine::{Candidate, Entry};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{Annotations, Limits, Timing, ToolSpec, Version};
+use toolyard_protocol::{CacheKey, Limits, Timing, ToolSpec};
 use toolyard_wire::answer::Contract;
-use toolyard_wire::doc::{Fields, Place, Problem};
-
-/// The longest a tool may be allowed to run: a day.
-pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
-/// The largest cap on input or output held in memory.
-pub const MAX_BYTES: u64 = 1 << 30;
+use toolyard_wire::cache_key::{Canonical, Templated};
+use toolyard_wire::doc::{Fields, Node, Place, Problem};
+use toolyard_wire::template::{Target, Template};
 
 /// One tool file and its surroundings.
 pub struct Reading<'a> {
     pub loader: &'a Loader,
-    file: &'a ToolFile,
-    bytes: &'a [u8],
+    pub file: &'a ToolFile,
+    pub bytes: &'a [u8],
+    pub common: Common,
 }
 
 /// A file that passed every check.
@@ -29,43 +31,21 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-/// The fields both formats have, however they spell them.
-#[derive(Default)]
-pub struct Common {
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub version: Option<Version>,
-    pub annotations: Annotations,
-    pub enabled: bool,
+/// A child process to be, as a kind describes it.
+pub struct Spawn<'n> {
+    pub program: Program,
+    /// What follows the program; may hold templates.
+    pub arguments: Vec<(&'n str, Place)>,
+    pub set: Vec<(OsString, OsString)>,
+    pub contract: Contract,
+    /// Files beside those named in the arguments.
+    pub files: Vec<PathBuf>,
+    pub warnings: Vec<String>,
 }
 
-impl<'a> Reading<'a> {
-    pub fn new(loader: &'a Loader, file: &'a ToolFile, bytes: &'a [u8]) -> Reading<'a> {
-        Reading { loader, file, bytes }
-    }
-
-    /// Fields of ours that may stand in either format.
-    pub fn common(&self, fields: &mut Fields<'_>, title_field: &'static str) -> Common {
-        Common {
-            title: fields.text(title_field).map(str::to_owned),
-            description: fields.text("description").map(str::to_owned),
-            version: self.version(fields),
-            annotations: annotations(fields),
-            enabled: fields.bool("enabled").unwrap_or(true),
-        }
-    }
-
-    fn version(&self, fields: &mut Fields<'_>) -> Option<Version> {
-        let (text, place) = fields.placed_text("version")?;
-        let version = Version::parse(text);
-        if version.is_none() {
-            fields.problem(place, format!("'version' {text:?} is not a semantic version"), "write it as \"1.2.3\", in quotes");
-        }
-        version
-    }
-
+impl Reading<'_> {
     /// The kind of the given name, or a problem that lists the kinds there are.
-    pub fn kind(&self, fields: &mut Fields<'_>, field: &'static str, kinds: &[&'static dyn Kind]) -> Option<&'static dyn Kind> {
+    pub fn kind(fields: &mut Fields<'_>, field: &'static str, kinds: &[&'static dyn Kind]) -> Option<&'static dyn Kind> {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
         let all = format!("one of: {}", names.join(", "));
         let (name, place) = fields.required_text(field, &all)?;
@@ -80,56 +60,109 @@ impl<'a> Reading<'a> {
         found
     }
 
-    /// A child process with these arguments.
-    pub fn command(&self, fields: &mut Fields<'_>, argv: Vec<(&str, Place)>, contract: Contract) -> Option<Plan> {
-        for (text, place) in &argv {
-            if text.contains('\0') {
-                fields.problem(*place, "an argument holds a NUL character, which no program can receive", "remove it");
-                return None;
-            }
-        }
+    /// The first of `argv` as a program of its own; a template can't choose what runs.
+    pub fn named_program(&self, fields: &mut Fields<'_>, argv: &[(&str, Place)]) -> Option<(Program, Vec<String>)> {
         let Some((program, place)) = argv.first().filter(|(program, _)| !program.trim().is_empty()) else {
             let place = argv.first().map_or(fields.place, |(_, place)| *place);
             fields.problem(place, "'entry' names no program", "the first element is the program");
             return None;
         };
-        let env = self.env(fields);
-        let Loader { root, host, launcher, .. } = self.loader;
+        self.refuse_markup(fields, program, *place, "the program")?;
         let mut warnings = Vec::new();
-        if host.program(program, root).is_none() {
+        if self.loader.host.program(program, &self.loader.root).is_none() {
             warnings.push(format!("line {}: the program '{program}' is not there or is not executable", place.line));
         }
-        warnings.extend(env.iter().filter(|name| host.var(name).is_none()).map(|name| {
-            format!("the variable '{name}' is listed under env but is not set here")
+        Some((Program::Named((*program).to_owned()), warnings))
+    }
+
+    /// What decides which code runs is fixed in the file.
+    pub fn refuse_markup(&self, fields: &mut Fields<'_>, text: &str, place: Place, what: &str) -> Option<()> {
+        if text.contains('\0') {
+            fields.problem(place, format!("{what} holds a NUL character"), "remove it");
+            return None;
+        }
+        if Template::parse(text, Target::Text).is_ok_and(|template| template.literal().is_some()) {
+            return Some(());
+        }
+        fields.problem(place, format!("{what} must be fixed: a template here would let the caller choose what runs"), "use templates in the arguments only");
+        None
+    }
+
+    /// The runner for a child process.
+    pub fn spawn(&self, fields: &mut Fields<'_>, spawn: Spawn<'_>) -> Option<Plan> {
+        let Loader { root, host, launcher, .. } = self.loader;
+        let mut arguments = Vec::with_capacity(spawn.arguments.len());
+        let mut files = spawn.files;
+        for (text, place) in spawn.arguments {
+            if text.contains('\0') {
+                fields.problem(place, "an argument holds a NUL character, which no program can receive", "remove it");
+                return None;
+            }
+            files.extend(yard_file(root, text));
+            match Template::parse(text, Target::Text) {
+                Ok(template) => arguments.push(template),
+                Err(what) => {
+                    fields.problem(place, what, "templates look like {{ input.name }}");
+                    return None;
+                }
+            }
+        }
+        if let Program::Named(name) = &spawn.program {
+            files.extend(yard_file(root, name));
+        }
+        let mut warnings = spawn.warnings;
+        warnings.extend(self.common.env.iter().filter(|name| host.var(name).is_none()).map(|name| {
+            format!("the variable '{name}' is to be passed on but is not set here")
         }));
-        let files = argv.iter().filter_map(|(text, _)| yard_file(root, text)).collect();
-        let argv = argv.into_iter().map(|(text, _)| text.to_owned()).collect();
-        let (launcher, host) = (launcher.clone(), host.clone());
-        let runner = Box::new(CommandRunner { launcher, host, root: root.clone(), argv, env, contract });
+        let runner = Box::new(CommandRunner {
+            launcher: launcher.clone(),
+            host: host.clone(),
+            root: root.clone(),
+            program: spawn.program,
+            arguments,
+            set: spawn.set,
+            pass: self.common.env.clone(),
+            contract: spawn.contract,
+        });
         Some(Plan { runner, files, warnings })
     }
 
-    /// Names of variables to pass on. The formats spell the field differently; both are asked for.
-    fn env(&self, fields: &mut Fields<'_>) -> Vec<String> {
-        let names = fields.texts("env").unwrap_or_default();
-        let mut env = Vec::with_capacity(names.len());
-        for (name, place) in names {
-            if name.is_empty() || name.contains(['=', '\0']) {
-                fields.problem(place, format!("'env' lists {name:?}, which is not a variable name"), "list names only, without values");
-            } else {
-                env.push(name.to_owned());
+    /// Compiles `schema.input` and `schema.output`, however the format calls them.
+    pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
+        let Some(mut map) = fields.map("schema") else { return [None, None] };
+        let compiled = names.map(|name| {
+            let node: &Node = map.take(name)?;
+            let compiled = schemas::compile(node, &self.loader.root, &self.file.source);
+            compiled.map_err(|problem| map.problems.push(problem)).ok()
+        });
+        fields.close(map);
+        compiled
+    }
+
+    /// What makes two calls the same; only deterministic tools have it.
+    pub fn cache_key(&self, fields: &mut Fields<'_>) -> Option<Box<dyn CacheKey>> {
+        let mut template = None;
+        if let Some(mut map) = fields.map("templating") {
+            if let Some(node) = map.take("cacheKey") {
+                template = cache_key_template(&mut map, node);
             }
+            fields.close(map);
         }
-        env
+        if !self.common.conduct.deterministic {
+            if template.is_some() {
+                let place = fields.place;
+                fields.problem(place, "'templating.cacheKey' has no effect without 'deterministic: true'", "add it, or remove the key");
+            }
+            return None;
+        }
+        Some(match template {
+            Some(template) => Box::new(Templated(template)),
+            None => Box::new(Canonical),
+        })
     }
 
     /// Puts the parts together, or gives back every problem.
-    pub fn finish(
-        &self,
-        mut fields: Fields<'_>,
-        unsupported: &[(&'static str, &str)],
-        parts: Parts,
-    ) -> Result<Checked, Vec<Problem>> {
+    pub fn finish(self, mut fields: Fields<'_>, unsupported: &[(&'static str, &str)], parts: Parts) -> Result<Checked, Vec<Problem>> {
         let names = parts.id.and_then(|(id, place)| {
             let folder = self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
             let names = naming::names(&id, &folder);
@@ -143,23 +176,35 @@ impl<'a> Reading<'a> {
         else {
             return Err(problems);
         };
+        let [input, output] = parts.schemas;
+        let mut files = plan.files;
+        files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
+        let root = &self.loader.root;
+        let mut stamps = Stamps::default();
+        stamps.add(root.join(&self.file.path));
+        files.iter().for_each(|file| stamps.add(root.join(file)));
+        let split = |schema: Option<Compiled>| schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)));
+        let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
+        let Common { about, annotations, conduct, examples, enabled, .. } = self.common;
+        let controls = self.loader.controls(&name, &conduct);
         let spec = ToolSpec {
             name,
             exposed,
             kind: kind.name(),
             source: self.file.source.clone(),
-            version: parts.common.version,
-            title: parts.common.title,
-            description: parts.common.description,
-            annotations: parts.common.annotations,
+            about,
+            annotations,
             timing: Timing::Sync,
             limits: parts.limits,
-            digest: digest::digest(self.bytes, &self.loader.root, &plan.files),
-            input_schema: None,
-            output_schema: None,
+            conduct,
+            examples,
+            digest: digest::digest(self.bytes, root, &files),
+            input_schema,
+            output_schema,
         };
-        let entry = Entry { spec, runner: plan.runner, input: None, output: None };
-        Ok(Checked { candidate: Candidate { entry, enabled: parts.common.enabled }, warnings: plan.warnings })
+        let runner = Box::new(Stamped { inner: plan.runner, stamps });
+        let entry = Arc::new(Entry { spec, runner, input, output, cache_key: parts.cache_key, controls });
+        Ok(Checked { candidate: Candidate { entry, enabled }, warnings: plan.warnings })
     }
 }
 
@@ -168,35 +213,42 @@ pub struct Parts {
     pub id: Option<(String, Place)>,
     pub kind: Option<&'static dyn Kind>,
     pub plan: Option<Plan>,
-    pub common: Common,
     pub limits: Limits,
+    pub schemas: [Option<Compiled>; 2],
+    pub cache_key: Option<Box<dyn CacheKey>>,
 }
 
-fn annotations(fields: &mut Fields<'_>) -> Annotations {
-    let Some(mut map) = fields.map("annotations") else { return Annotations::default() };
-    let annotations = Annotations {
-        read_only: map.bool("readOnlyHint"),
-        destructive: map.bool("destructiveHint"),
-        idempotent: map.bool("idempotentHint"),
-        open_world: map.bool("openWorldHint"),
+/// A runner that knows whether the files it was made of are still the same.
+struct Stamped {
+    inner: Box<dyn Runner>,
+    stamps: Stamps,
+}
+
+impl Runner for Stamped {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        self.inner.run(run)
+    }
+
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        self.inner.prepare()
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.stamps.is_unchanged()
+    }
+}
+
+fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
+    let toolyard_wire::doc::Value::Text(text) = &node.value else {
+        return map.wrong(node, "cacheKey", "a text");
     };
-    fields.close(map);
-    annotations
-}
-
-/// A limit in milliseconds, or the default.
-pub fn timeout(fields: &mut Fields<'_>, name: &'static str, default: Duration) -> Duration {
-    fields.integer(name, 1..=MAX_TIMEOUT_MS).map_or(default, Duration::from_millis)
-}
-
-/// A limit in bytes, or the default.
-pub fn bytes(fields: &mut Fields<'_>, name: &'static str, default: usize) -> usize {
-    fields.integer(name, 1..=MAX_BYTES).map_or(default, |value| value as usize)
+    let template = Template::parse(text, Target::Text);
+    template.map_err(|what| map.problem(node.place, what, "templates look like {{ input.name }}")).ok()
 }
 
 /// The argument as a file of the yard, if it is one.
 fn yard_file(root: &Path, text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
-    let inside = path.is_relative() && !path.components().any(|part| part == std::path::Component::ParentDir);
+    let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
     (inside && root.join(path).is_file()).then(|| path.to_owned())
 }

@@ -45,6 +45,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
         trace: None,
         idempotency_key: None,
     };
+    let _spinner = output::Spinner::start(format!("calling {}", call.tool));
     tokio::select! {
         outcome = engine.run(call) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
@@ -73,6 +74,9 @@ fn print(outcome: &Outcome, as_json: bool) {
     match outcome.error() {
         Some(error) => output::show_error(error),
         None => output::line(render::result(outcome)),
+    }
+    if outcome.meta.cached {
+        output::note("(kept from an earlier, equal call)");
     }
     for warning in &outcome.meta.warnings {
         output::note(format!("warning: {warning}"));

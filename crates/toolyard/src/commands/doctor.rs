@@ -5,6 +5,7 @@ use crate::wiring::{Place, Yard, make_state_dir};
 use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::child::TreeLevel;
+use toolyard_runtimes::interpreter::{NODE, PHP, PYTHON};
 use toolyard_wire::checkup::{self, Row};
 
 /// Say what works on this machine and what does not
@@ -19,6 +20,7 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
         state_folder(&yard),
         process_trees(&yard),
     ];
+    rows.extend(interpreters(&yard));
     rows.extend(tools(&yard));
     let healthy = rows.iter().all(|row| row.ok);
     if place.json {
@@ -60,6 +62,18 @@ fn process_trees(yard: &Yard) -> Row {
         }
     };
     row("process trees", true, detail.to_owned())
+}
+
+/// Missing ones are no fault by themselves; tools that need them say so below.
+fn interpreters(yard: &Yard) -> Vec<Row> {
+    let (host, root) = (&yard.loader.host, &yard.root);
+    let path = |found: Option<std::path::PathBuf>| found.map_or("not installed".to_owned(), |path| path.display().to_string());
+    vec![
+        row("python", true, path(PYTHON.find(host, root))),
+        row("node", true, path(NODE.find(host, root))),
+        row("php", true, path(PHP.find(host, root))),
+        row("uv", true, path(host.program("uv", root))),
+    ]
 }
 
 fn tools(yard: &Yard) -> Vec<Row> {

@@ -40,8 +40,8 @@ fn print_table(snapshot: &Snapshot) {
     let header = ["NAME", "KIND", "VERSION", "DESCRIPTION"].map(str::to_owned).to_vec();
     let mut rows = vec![header];
     for (spec, enabled) in all_specs(snapshot) {
-        let version = spec.version.as_ref().map_or("-".to_owned(), ToString::to_string);
-        let text = spec.description.as_deref().or(spec.title.as_deref()).unwrap_or("-");
+        let version = spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string);
+        let text = spec.about.description.as_deref().or(spec.about.title.as_deref()).unwrap_or("-");
         let first = text.lines().next().unwrap_or_default();
         let state = if enabled { "" } else { "(disabled) " };
         rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, format!("{state}{first}")]);
@@ -59,7 +59,7 @@ fn print_table(snapshot: &Snapshot) {
 /// Callable and disabled tools, by name.
 pub fn all_specs(snapshot: &Snapshot) -> Vec<(&ToolSpec, bool)> {
     let enabled = snapshot.entries().iter().map(|entry| (&entry.spec, true));
-    let mut specs: Vec<_> = enabled.chain(snapshot.disabled().iter().map(|spec| (spec, false))).collect();
+    let mut specs: Vec<_> = enabled.chain(snapshot.disabled().map(|spec| (spec, false))).collect();
     specs.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     specs
 }

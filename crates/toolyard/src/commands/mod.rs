@@ -7,5 +7,8 @@ pub mod completions;
 pub mod doctor;
 pub mod init;
 pub mod list;
+pub mod new;
+pub mod prepare;
 pub mod serve;
 pub mod show;
+pub mod test;

@@ -1,6 +1,6 @@
 //! `toolyard serve [DIR]`: the server in the foreground, until told to stop.
 
-use crate::config::parse_listen;
+use crate::config::{Server, parse_listen};
 use crate::output;
 use crate::wiring::{Place, Yard, large_runtime};
 use std::path::PathBuf;
@@ -45,16 +45,21 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
         output::note(format!("{word}: {}:{}", problem.source, super::list::describe(problem)));
     }
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
-    let options = Options {
+    tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
+    serve(listener, engine.clone(), options(server), stop_signal()?).await;
+    engine.audit.close();
+    output::note("stopped");
+    Ok(0)
+}
+
+/// The bounds of the listener, as configured.
+pub fn options(server: &Server) -> Options {
+    Options {
         max_body: server.max_body,
         max_connections: server.max_connections,
         header_timeout: Duration::from_secs(10),
         drain: server.drain,
-    };
-    serve(listener, engine.clone(), options, stop_signal()?).await;
-    engine.audit.close();
-    output::note("stopped");
-    Ok(0)
+    }
 }
 
 /// Resolves at the first SIGINT or SIGTERM.

@@ -4,7 +4,7 @@ use super::list::{all_specs, problems_of};
 use crate::output;
 use crate::wiring::{Place, Yard};
 use toolyard_engine::Snapshot;
-use toolyard_protocol::{Error, ErrorKind, ToolSpec};
+use toolyard_protocol::{Conduct, Error, ErrorKind, Expect, ToolSpec};
 use toolyard_wire::{json, listing};
 
 /// Show one tool: what it does, what it takes, its limits
@@ -45,13 +45,13 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
         text.push_str(&line);
         text.push('\n');
     };
-    add(format!("{}  ({})", spec.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
-    if let Some(description) = &spec.description {
+    add(format!("{}  ({})", spec.about.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
+    if let Some(description) = &spec.about.description {
         add(format!("\n{}\n", description.trim_end()));
     }
     add(format!("canonical name  {}", spec.name));
     add(format!("kind            {}", spec.kind));
-    add(format!("version         {}", spec.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
+    add(format!("version         {}", spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
     add(format!("file            {}", spec.source));
     let limits = spec.limits;
     add(format!("timeout         {} ms", limits.timeout.as_millis()));
@@ -70,6 +70,10 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     if !hints.is_empty() {
         add(format!("hints           {}", hints.join(", ")));
     }
+    if !spec.about.categories.is_empty() {
+        add(format!("categories      {}", spec.about.categories.join(", ")));
+    }
+    conduct(&spec.conduct).into_iter().for_each(&mut add);
     if !enabled {
         add("state           disabled (enabled: false)".to_owned());
     }
@@ -78,8 +82,37 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
             add(format!("{title}\n{}", json::pretty(schema.bytes()).unwrap_or_default()));
         }
     }
+    for example in &spec.examples {
+        add(format!("\nexample: {}", example.name.as_deref().unwrap_or("-")));
+        add(format!("  toolyard call {} '{}'", spec.exposed, String::from_utf8_lossy(example.input.bytes())));
+        add(match &example.expect {
+            Expect::Success => "  succeeds".to_owned(),
+            Expect::Output(output) => format!("  {}", String::from_utf8_lossy(output.bytes())),
+            Expect::Error(code) => format!("  fails with {code}"),
+        });
+    }
     for problem in problems {
         add(format!("\nproblem: {problem}"));
     }
     text.trim_end().to_owned()
+}
+
+fn conduct(conduct: &Conduct) -> Vec<String> {
+    let mut lines = Vec::new();
+    if conduct.deterministic {
+        lines.push("results         kept: the same input gives the same result".to_owned());
+    }
+    if let Some(places) = conduct.concurrency {
+        lines.push(format!("at a time       {places} call(s)"));
+    }
+    if let Some(rate) = conduct.rate {
+        lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per.as_millis()));
+    }
+    if let Some(retry) = conduct.retry {
+        lines.push(format!("retry           up to {} runs, pausing {} ms and more", retry.attempts, retry.backoff.as_millis()));
+    }
+    if conduct.context {
+        lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());
+    }
+    lines
 }

@@ -1,6 +1,7 @@
 //! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
 
 mod audit;
+mod cache;
 mod environment;
 mod limits;
 mod server;
@@ -17,6 +18,7 @@ pub struct Config {
     pub server: server::Server,
     pub limits: limits::Limits,
     pub audit: audit::Audit,
+    pub cache: cache::Cache,
     pub state: state::State,
 }
 
@@ -76,7 +78,7 @@ impl Config {
     }
 }
 
-pub use server::parse_listen;
+pub use server::{Server, parse_listen};
 
 type ReadSection = fn(&mut Config, &mut Fields<'_>);
 
@@ -85,5 +87,6 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("server", |config, fields| config.server.read(fields)),
     ("limits", |config, fields| config.limits.read(fields)),
     ("audit", |config, fields| config.audit.read(fields)),
+    ("cache", |config, fields| config.cache.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
 ];

@@ -38,6 +38,11 @@ impl<'n> Fields<'n> {
         Some(self.entries.swap_remove(at).2)
     }
 
+    /// Whether the field is written, without taking it.
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(key, _, _)| *key == name)
+    }
+
     pub fn text(&mut self, name: &'static str) -> Option<&'n str> {
         self.placed_text(name).map(|(text, _)| text)
     }

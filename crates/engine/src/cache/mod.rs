@@ -1,0 +1,116 @@
+//! Kept results: bounded in bytes and time, on disk, with the hottest in memory and equal runs shared.
+
+mod front;
+mod store;
+
+use crate::clock::Clock;
+use front::Front;
+use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::Store;
+use toolyard_protocol::{Error, Identity, Outcome, ToolSpec};
+
+/// What is the same for two calls whose results may be exchanged: tool, its digest, the caller, the input.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    pub fn new(spec: &ToolSpec, identity: &Identity, input: &[u8]) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        for part in [spec.name.as_str().as_bytes(), &spec.digest.0, identity.as_str().as_bytes(), input] {
+            // A length before each part keeps two parts from being read as one.
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Key(*hasher.finalize().as_bytes())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes on disk.
+    pub max_bytes: u64,
+    pub ttl: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { max_bytes: 256 << 20, ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+type Running = BoxFuture<'static, Result<Outcome, Error>>;
+
+/// The cache of one process; several processes may share the file below it.
+pub struct Cache {
+    options: Options,
+    clock: Arc<dyn Clock>,
+    front: Mutex<Front>,
+    store: Mutex<Store>,
+    flights: Mutex<HashMap<Key, WeakShared<Running>>>,
+}
+
+impl Cache {
+    /// A cache can always be opened: one that is damaged is made anew.
+    pub fn open(state_dir: &Path, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
+        let store = Store::open(&state_dir.join("cache.sqlite"));
+        Arc::new(Cache {
+            options,
+            clock,
+            front: Mutex::default(),
+            store: Mutex::new(store),
+            flights: Mutex::default(),
+        })
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Outcome> {
+        let now = self.clock.now().unix_ms();
+        let fresh = |made: u64| now.saturating_sub(made) < self.options.ttl.as_millis() as u64 && made <= now;
+        if let Some((made, outcome)) = lock(&self.front).get(key) {
+            return fresh(made).then_some(outcome);
+        }
+        let (made, outcome) = lock(&self.store).get(&key.0)?;
+        if !fresh(made) {
+            return None;
+        }
+        lock(&self.front).put(*key, made, &outcome);
+        Some(outcome)
+    }
+
+    /// Keeps a success. A full disk or a locked file only means that nothing is kept.
+    pub fn put(&self, key: &Key, outcome: &Outcome) {
+        let now = self.clock.now().unix_ms();
+        let oldest = now.saturating_sub(self.options.ttl.as_millis() as u64);
+        lock(&self.front).put(*key, now, outcome);
+        lock(&self.store).put(&key.0, now, outcome, self.options.max_bytes, oldest);
+    }
+
+    /// The run of an equal call that is under way, or a new one. The run goes on while anyone waits for it.
+    pub fn flight(&self, key: Key, start: impl FnOnce() -> Running) -> Shared<Running> {
+        let mut flights = lock(&self.flights);
+        if let Some(flight) = flights.get(&key).and_then(WeakShared::upgrade)
+            // A finished one is as good as none: its result is in the cache, or was not worth keeping.
+            && flight.peek().is_none()
+        {
+            return flight;
+        }
+        if flights.len() >= 64 {
+            flights.retain(|_, flight| flight.upgrade().is_some_and(|flight| flight.peek().is_none()));
+        }
+        let flight = start().shared();
+        if let Some(weak) = flight.downgrade() {
+            flights.insert(key, weak);
+        }
+        flight
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests;

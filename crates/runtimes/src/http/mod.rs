@@ -1,0 +1,108 @@
+//! Runs a tool that is an HTTP request.
+
+mod address;
+mod client;
+mod reply;
+mod url;
+
+pub use address::is_public;
+pub use client::Clients;
+pub use url::UrlTemplate;
+
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::sync::Arc;
+use toolyard_engine::{Run, RunFuture, Runner};
+use toolyard_protocol::{Error, ErrorKind, Outcome};
+use toolyard_wire::json;
+use toolyard_wire::template::{Input, Template};
+
+/// Everything about the request that does not change from call to call.
+pub struct HttpRunner {
+    pub url: UrlTemplate,
+    pub method: Method,
+    pub headers: Vec<(HeaderName, Template)>,
+    pub body: Body,
+    pub allow_private: bool,
+    pub clients: Arc<Clients>,
+}
+
+/// What is sent.
+pub enum Body {
+    /// `{"input": payload}`, as seed 002 does.
+    Input,
+    Payload,
+    None,
+    Template(Template),
+}
+
+impl Runner for HttpRunner {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        Box::pin(async move {
+            match tokio::time::timeout_at(run.deadline.into(), self.exchange(&run)).await {
+                Ok(result) => result,
+                Err(_) => {
+                    let limit = run.spec.limits.timeout.as_millis();
+                    let message = format!("'{}' got no answer in time (its limit is {limit} ms)", run.spec.exposed);
+                    Err(Error::new(ErrorKind::Timeout, message).hint("raise 'timeoutMs' in the tool's file if it needs longer"))
+                }
+            }
+        })
+    }
+}
+
+impl HttpRunner {
+    async fn exchange(&self, run: &Run<'_>) -> Result<Outcome, Error> {
+        let input = Input::new(&run.call.arguments)?;
+        let url = self.url.fill(&input)?;
+        let headers = self.headers(&input)?;
+        let client = self.clients.get(self.allow_private).map_err(|what| {
+            Error::new(ErrorKind::Internal, format!("the HTTP client cannot be made: {what}"))
+        })?;
+        let mut request = client.request(self.method.clone(), url).headers(headers);
+        if let Some(body) = self.body(run, &input)? {
+            request = request.body(body);
+        }
+        let response = request.send().await.map_err(|error| client::explain(&error, &self.url))?;
+        reply::read(response, run.spec.limits.output).await
+    }
+
+    fn headers(&self, input: &Input) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        if !matches!(self.body, Body::None) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        for (name, template) in &self.headers {
+            let value = template.render(input)?;
+            // Refuses line breaks and other control characters, which would start a header of the caller's own.
+            let value = HeaderValue::from_str(&value).map_err(|_| {
+                Error::new(ErrorKind::InvalidInput, format!("the header '{name}' would hold a line break or another control character"))
+                    .hint("send a value without control characters")
+            })?;
+            headers.insert(name.clone(), value);
+        }
+        Ok(headers)
+    }
+
+    fn body(&self, run: &Run<'_>, input: &Input) -> Result<Option<Vec<u8>>, Error> {
+        let payload = run.call.arguments.bytes();
+        Ok(match &self.body {
+            Body::None => None,
+            Body::Payload => Some(payload.to_vec()),
+            Body::Input => {
+                let mut out = Vec::with_capacity(payload.len() + 12);
+                let mut object = json::Object::new(&mut out);
+                object.raw("input", payload);
+                object.end();
+                Some(out)
+            }
+            Body::Template(template) => {
+                let text = template.render(input)?.into_bytes();
+                json::scan(&text).map_err(|defect| {
+                    Error::new(ErrorKind::Internal, format!("the 'body' template does not give JSON: {defect}"))
+                })?;
+                Some(text)
+            }
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! What an HTTP answer means: status, content type and size are respected.
+
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use std::time::Duration;
+use toolyard_protocol::text::{push_json_string, visible};
+use toolyard_protocol::{Error, ErrorKind, Outcome, Payload};
+use toolyard_wire::answer::{self, Contract};
+
+pub async fn read(mut response: Response, cap: usize) -> Result<Outcome, Error> {
+    let status = response.status();
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = bounded_body(&mut response, cap).await?;
+    let kind = Kind::of(&content_type);
+    if !status.is_success() {
+        return Err(failed(status, retry_after, kind, body));
+    }
+    if body.is_empty() {
+        return Ok(Outcome::success(None));
+    }
+    match kind {
+        Kind::Json => answer::read(Contract::Document, body.into()).map(|answer| answer.outcome),
+        Kind::Text => text(body),
+        Kind::Other => {
+            let message = format!("the server answered with '{}', which is neither JSON nor text", visible(&content_type));
+            Err(Error::new(ErrorKind::InvalidOutput, message))
+        }
+    }
+}
+
+/// Reading stops at the cap; the connection is dropped with what is left.
+async fn bounded_body(response: &mut Response, cap: usize) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > cap => {
+                return Err(Error::new(ErrorKind::OutputTooLarge, format!("the server sent more than {cap} bytes"))
+                    .hint("raise 'limits.output' in the tool's file"));
+            }
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => return Ok(body),
+            Err(error) => {
+                return Err(Error::new(ErrorKind::Unavailable, format!("the answer broke off: {error}")));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Json,
+    Text,
+    Other,
+}
+
+impl Kind {
+    fn of(content_type: &str) -> Kind {
+        let plain = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if plain == "application/json" || plain.ends_with("+json") {
+            Kind::Json
+        } else if plain.starts_with("text/") {
+            Kind::Text
+        } else {
+            Kind::Other
+        }
+    }
+}
+
+fn text(body: Vec<u8>) -> Result<Outcome, Error> {
+    let text = String::from_utf8(body)
+        .map_err(|_| Error::new(ErrorKind::InvalidOutput, "the server's text is not UTF-8"))?;
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    push_json_string(&mut quoted, &text);
+    Ok(Outcome::success(Some(Payload::json(quoted))))
+}
+
+fn failed(status: StatusCode, retry_after: Option<u64>, kind: Kind, body: Vec<u8>) -> Error {
+    let class = match status.as_u16() {
+        429 => ErrorKind::RateLimited,
+        502..=504 => ErrorKind::Unavailable,
+        _ => ErrorKind::ToolFailed,
+    };
+    let said = match kind {
+        Kind::Json => answer::read(Contract::Document, body.into()).ok().and_then(|answer| {
+            answer.outcome.error().map(|error| error.message.clone())
+        }),
+        Kind::Text => Some(visible(&String::from_utf8_lossy(&body[..body.len().min(200)]))),
+        Kind::Other => None,
+    };
+    let said = said.filter(|said| !said.trim().is_empty()).map_or(String::new(), |said| format!(": {}", said.trim()));
+    Error::new(class, format!("the server answered {status}{said}")).with(|details| {
+        details.exit = Some(format!("HTTP {}", status.as_u16()));
+        details.retry_after = retry_after.map(Duration::from_secs);
+    })
+}

@@ -1,0 +1,91 @@
+//! Finds interpreters and looks through the shims of version managers, once per program.
+
+use crate::host::Host;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A language's interpreter: the names it goes by and the arguments that make it print its own path.
+pub struct Language {
+    pub names: &'static [&'static str],
+    pub self_path: &'static [&'static str],
+}
+
+pub const PYTHON: Language =
+    Language { names: &["python3", "python"], self_path: &["-c", "import sys; print(sys.executable)"] };
+pub const NODE: Language = Language { names: &["node"], self_path: &["-p", "process.execPath"] };
+pub const PHP: Language = Language { names: &["php"], self_path: &["-r", "echo PHP_BINARY;"] };
+
+impl Language {
+    /// The real executable: a shim costs 100 ms at every start and needs the owner's home.
+    pub fn find(&self, host: &Host, root: &Path) -> Option<PathBuf> {
+        self.names.iter().find_map(|name| host.program(name, root)).map(|found| self.behind_shim(host, found))
+    }
+
+    /// What a file names as interpreter, likewise.
+    pub fn named(&self, host: &Host, root: &Path, name: &str) -> Option<PathBuf> {
+        host.program(name, root).map(|found| self.behind_shim(host, found))
+    }
+
+    fn behind_shim(&self, host: &Host, found: PathBuf) -> PathBuf {
+        if !is_script(&found) {
+            return found;
+        }
+        host.resolved(&found, || {
+            let printed = output(host, &found, self.self_path, None, Duration::from_secs(20)).ok()?;
+            let path = PathBuf::from(printed.trim());
+            (path.is_absolute() && path.is_file()).then_some(path)
+        })
+    }
+}
+
+fn is_script(path: &Path) -> bool {
+    let mut start = [0u8; 2];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
+}
+
+/// Runs a helper program with the owner's own environment and gives what it printed; for set-up only, never
+/// for a call.
+pub fn output(host: &Host, program: &Path, args: &[&str], cwd: Option<&Path>, limit: Duration) -> Result<String, String> {
+    let name = program.display();
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(host.all()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(cwd) = cwd {
+        command.current_dir(cwd);
+    }
+    let mut child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
+    // Drained on threads of their own: a full pipe would stop the program.
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let end = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{name} did not finish within {} s", limit.as_secs()));
+            }
+        }
+    };
+    let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    if status.success() {
+        return Ok(stdout);
+    }
+    let last: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    Err(format!("{name} failed ({status}): {}", last[last.len().saturating_sub(3)..].join(" / ")))
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            // Bounded: nobody needs more of a helper's output.
+            let _ = pipe.take(1 << 20).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

@@ -1,0 +1,93 @@
+//! `kind: http`: a URL with templates in its path and query, templated headers, a JSON answer.
+
+use super::{Kind, Plan};
+use crate::http::{Body, HttpRunner, UrlTemplate, is_public};
+use crate::yard::Reading;
+use reqwest::Method;
+use reqwest::header::HeaderName;
+use std::net::IpAddr;
+use toolyard_wire::doc::{Fields, Node, Value};
+use toolyard_wire::template::{Target, Template};
+
+pub struct Http;
+
+impl Kind for Http {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan> {
+        let (entry, place) = fields.required_text("entry", "entry: https://host/path/{{ input.name }}")?;
+        let url = UrlTemplate::parse(entry)
+            .map_err(|what| fields.problem(place, what, "write scheme, host and port in full: https://host/path"))
+            .ok();
+        let allow_private = fields.bool("allowPrivate").unwrap_or(false);
+        let method = method(fields);
+        let headers = headers(fields);
+        let body = body(fields, method.as_ref());
+        if !reading.common.env.is_empty() {
+            fields.problem(fields.place, "'env' has no meaning for http: no process is started", "remove it");
+        }
+        let url = url?;
+        if let Ok(address) = url.host().trim_matches(['[', ']']).parse::<IpAddr>()
+            && !allow_private
+            && !is_public(address)
+        {
+            let message = format!("{address} is a private address");
+            fields.problem(place, message, "add allowPrivate: true if the tool is meant to reach it");
+            return None;
+        }
+        let runner = HttpRunner { url, method: method?, headers: headers?, body: body?, allow_private, clients: reading.loader.clients.clone() };
+        Some(Plan { runner: Box::new(runner), files: Vec::new(), warnings: Vec::new() })
+    }
+}
+
+fn method(fields: &mut Fields<'_>) -> Option<Method> {
+    let Some(node) = fields.take("method") else { return Some(Method::POST) };
+    match &node.value {
+        Value::Text(text) => match text.as_str() {
+            "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" => Method::from_bytes(text.as_bytes()).ok(),
+            other => {
+                fields.problem(node.place, format!("'method' is '{other}'"), "one of GET, HEAD, POST, PUT, PATCH, DELETE");
+                None
+            }
+        },
+        _ => fields.wrong(node, "method", "a text"),
+    }
+}
+
+/// Set by the connection itself; a tool that could set them could smuggle a second request.
+const FORBIDDEN: &[&str] = &["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+
+fn headers(fields: &mut Fields<'_>) -> Option<Vec<(HeaderName, Template)>> {
+    let Some(node) = fields.take("headers") else { return Some(Vec::new()) };
+    let Value::Map(entries) = &node.value else { return fields.wrong(node, "headers", "a map of names and texts") };
+    let mut headers = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        let name = HeaderName::from_bytes(key.text.as_bytes()).ok().filter(|name| !FORBIDDEN.contains(&name.as_str()));
+        let Some(name) = name else {
+            fields.problem(key.place, format!("'headers' may not hold '{}'", key.text), "use a plain header name that is not about the connection");
+            return None;
+        };
+        headers.push((name, template(fields, value, "headers", Target::Text)?));
+    }
+    Some(headers)
+}
+
+fn body(fields: &mut Fields<'_>, method: Option<&Method>) -> Option<Body> {
+    let bodyless = matches!(method.map(Method::as_str), Some("GET" | "HEAD" | "DELETE"));
+    let Some(node) = fields.take("body") else { return Some(if bodyless { Body::None } else { Body::Input }) };
+    let Value::Text(text) = &node.value else { return fields.wrong(node, "body", "input, payload, none or a template") };
+    match text.as_str() {
+        "input" => Some(Body::Input),
+        "payload" => Some(Body::Payload),
+        "none" => Some(Body::None),
+        _ => template(fields, node, "body", Target::Json).map(Body::Template),
+    }
+}
+
+fn template(fields: &mut Fields<'_>, node: &Node, name: &'static str, target: Target) -> Option<Template> {
+    let Value::Text(text) = &node.value else { return fields.wrong(node, name, "a text") };
+    let parsed = Template::parse(text, target);
+    parsed.map_err(|what| fields.problem(node.place, what, "templates look like {{ input.name }}")).ok()
+}

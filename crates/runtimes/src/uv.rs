@@ -1,0 +1,118 @@
+//! Environments of PEP 723 scripts: prepared by uv with network, once; calls then run the interpreter offline.
+
+use crate::host::Host;
+use crate::interpreter::output;
+use crate::yard::Loader;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use toolyard_protocol::{Error, ErrorKind};
+
+/// Downloading large wheels takes a while.
+const PREPARE_LIMIT: Duration = Duration::from_secs(600);
+
+/// The environment of one script.
+pub struct Environment {
+    host: Arc<Host>,
+    root: PathBuf,
+    script: String,
+    python: Option<String>,
+    /// Remembers the interpreter between processes.
+    note: PathBuf,
+    interpreter: OnceLock<PathBuf>,
+    preparing: tokio::sync::Mutex<()>,
+}
+
+impl Environment {
+    pub fn new(loader: &Loader, script: &str, metadata: &str, python: Option<String>) -> Environment {
+        let mut hasher = blake3::Hasher::new();
+        for part in [loader.root.as_os_str().as_encoded_bytes(), script.as_bytes(), metadata.as_bytes(), python.as_deref().unwrap_or("").as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        let note = loader.state.join("uv").join(format!("{}.path", &hasher.finalize().to_hex()[..32]));
+        Environment {
+            host: loader.host.clone(),
+            root: loader.root.clone(),
+            script: script.to_owned(),
+            python,
+            note,
+            interpreter: OnceLock::new(),
+            preparing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// The interpreter, prepared if need be. A caller that stops waiting does not stop the preparation.
+    pub async fn ready(self: &Arc<Self>, deadline: Instant) -> Result<PathBuf, Error> {
+        if let Some(path) = self.interpreter.get() {
+            return Ok(path.clone());
+        }
+        let preparation = async {
+            let _one_at_a_time = self.preparing.lock().await;
+            if let Some(path) = self.interpreter.get() {
+                return Ok(path.clone());
+            }
+            let environment = self.clone();
+            let prepared = tokio::task::spawn_blocking(move || environment.prepare()).await;
+            prepared.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        let script = &self.script;
+        match tokio::time::timeout_at(deadline.into(), preparation).await {
+            Ok(Ok(path)) => Ok(path),
+            Ok(Err(what)) => Err(Error::new(ErrorKind::Unavailable, format!("the environment of {script} cannot be prepared: {what}"))
+                .hint("'toolyard prepare' tries again and shows more; it needs uv and the package index")),
+            Err(_) => Err(Error::new(ErrorKind::Unavailable, format!("the environment of {script} is still being prepared"))
+                .hint("try again in a moment, or run 'toolyard prepare' first")),
+        }
+    }
+
+    fn prepare(&self) -> Result<PathBuf, String> {
+        if let Some(path) = std::fs::read_to_string(&self.note).ok().map(PathBuf::from).filter(|path| path.is_file()) {
+            return Ok(self.interpreter.get_or_init(|| path).clone());
+        }
+        let uv = self.host.program("uv", &self.root).ok_or("the program 'uv' is not installed")?;
+        let python: Vec<&str> = self.python.as_deref().map_or(Vec::new(), |version| vec!["--python", version]);
+        let with = |first: &[&'static str]| -> Vec<&str> {
+            first.iter().copied().chain([self.script.as_str()]).chain(python.iter().copied()).collect()
+        };
+        let run = |args: &[&str]| output(&self.host, &uv, args, Some(&self.root), PREPARE_LIMIT);
+        run(&with(&["sync", "--quiet", "--script"]))?;
+        let found = PathBuf::from(run(&["python", "find", "--script", &self.script])?.trim());
+        if !found.is_file() {
+            return Err(format!("uv named {}, which is not there", found.display()));
+        }
+        // Only a note: without it the next process asks uv again.
+        if let Some(folder) = self.note.parent() {
+            let _ = std::fs::create_dir_all(folder);
+        }
+        let _ = std::fs::write(&self.note, found.as_os_str().as_encoded_bytes());
+        Ok(self.interpreter.get_or_init(|| found).clone())
+    }
+}
+
+/// The `# /// script` block of a Python file, if it has one.
+pub fn metadata(text: &str) -> Option<String> {
+    let mut lines = text.lines().skip_while(|line| line.trim_end() != "# /// script").skip(1);
+    let mut block = String::new();
+    loop {
+        let line = lines.next()?;
+        if line.trim_end() == "# ///" {
+            return Some(block);
+        }
+        block.push_str(line.strip_prefix('#')?);
+        block.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metadata;
+
+    #[test]
+    fn the_metadata_block_is_found_as_pep_723_says() {
+        let script = "#!/usr/bin/env python\n# /// script\n# dependencies = [\"x\"]\n#\n# ///\nprint(1)\n";
+        assert_eq!(metadata(script).as_deref(), Some(" dependencies = [\"x\"]\n\n"));
+        assert_eq!(metadata("print(1)\n"), None);
+        assert_eq!(metadata("# /// script\n# never closed\n"), None);
+        assert_eq!(metadata("# /// script\ncode()\n# ///\n"), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! A tool's schemas: inline or in files beside it, made self-contained and compiled.
+
+use std::path::{Path, PathBuf};
+use toolyard_protocol::{Check, Payload};
+use toolyard_wire::doc::{self, Language, Node, Problem, Value};
+use toolyard_wire::schema::{FileError, Schema, bundle};
+
+/// One compiled schema, its self-contained text and the files it came from.
+pub struct Compiled {
+    pub check: Box<dyn Check>,
+    pub text: Payload,
+    pub files: Vec<PathBuf>,
+}
+
+/// `source` is the tool file, relative to `root`.
+pub fn compile(node: &Node, root: &Path, source: &str) -> Result<Compiled, Problem> {
+    if !matches!(node.value, Value::Map(_)) {
+        return Err(Problem::new(node.place, format!("a schema must be a map, not {}", node.kind()))
+            .hint("write the schema here, or $ref: ./file.schema.json"));
+    }
+    let bundled = bundle(node, source, &mut |path| read(root, path))?;
+    let schema = Schema::compile(&bundled.json).map_err(|what| Problem::new(node.place, what))?;
+    Ok(Compiled {
+        check: Box::new(schema),
+        text: Payload::json(bundled.json),
+        files: bundled.files.into_iter().map(PathBuf::from).collect(),
+    })
+}
+
+/// Paths are already free of `..`; a link could still lead out of the yard.
+fn read(root: &Path, path: &str) -> Result<Node, FileError> {
+    let full = std::fs::canonicalize(root.join(path)).map_err(|error| FileError(format!("cannot be read: {error}")))?;
+    if !full.starts_with(root) {
+        return Err(FileError("lies outside the yard".to_owned()));
+    }
+    let bytes = super::read_bounded(&full).map_err(FileError)?;
+    let yaml = path.ends_with(".yaml") || path.ends_with(".yml");
+    let language = if yaml { Language::Yaml } else { Language::Json };
+    doc::read(language, &bytes).map_err(|problem| FileError(format!("is broken at {}: {}", problem.place, problem.message)))
+}

@@ -1,0 +1,124 @@
+//! `toolyard test [NAME …]`: runs every tool's examples and compares what comes out.
+
+use crate::output;
+use crate::wiring::{Place, Yard, large_runtime};
+use std::sync::Arc;
+use toolyard_edges::serve;
+use toolyard_engine::{Engine, Entry};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Identity, Outcome};
+use toolyard_wire::{cache_key::same_value, checkup, json, render};
+
+/// Run the examples of the yard's tools as tests
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these tools
+    names: Vec<String>,
+}
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    large_runtime()?.block_on(run_tests(&yard, &args.names, place.json))
+}
+
+async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, Error> {
+    let engine = Arc::new(yard.engine()?);
+    let entries = chosen(&engine, names)?;
+    let server = serve_meanwhile(yard, engine.clone()).await;
+    let mut rows = Vec::new();
+    let mut without = 0;
+    for entry in &entries {
+        without += usize::from(entry.spec.examples.is_empty());
+        if !entry.spec.examples.is_empty() {
+            // Before the clock of the first example starts; what goes wrong here shows in the example.
+            let _ = entry.runner.prepare().await;
+        }
+        for (i, example) in entry.spec.examples.iter().enumerate() {
+            let name = example.name.clone().unwrap_or_else(|| format!("example {}", i + 1));
+            let result = run_example(&engine, entry, example).await;
+            let detail = result.as_ref().err().map_or(String::new(), |what| format!(": {what}"));
+            rows.push(checkup::Row { name: "example", ok: result.is_ok(), detail: format!("{}: {name}{detail}", entry.spec.exposed) });
+        }
+    }
+    if let Some(server) = server {
+        server.abort();
+    }
+    engine.audit.close();
+    Ok(report(yard, &rows, without, as_json, &engine))
+}
+
+fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
+    let snapshot = engine.registry.snapshot();
+    if names.is_empty() {
+        return Ok(snapshot.entries().to_vec());
+    }
+    names.iter().map(|name| engine.registry.find(name).ok_or_else(|| super::show::unknown(&snapshot, name))).collect()
+}
+
+/// Tools may call their own yard; it is served on its own address while the examples run. When the address is
+/// taken, a server of this yard is most likely running there already.
+async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
+    let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
+    let options = super::serve::options(&yard.config.server);
+    Some(tokio::spawn(serve(listener, engine, options, std::future::pending())))
+}
+
+async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {
+    let call = Call {
+        id: engine.call_id(),
+        tool: entry.spec.exposed.to_string(),
+        arguments: json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?,
+        identity: Identity::local(),
+        edge: Edge::Cli,
+        deadline: None,
+        timing_hint: None,
+        trace: None,
+        idempotency_key: None,
+    };
+    compare(&engine.run(call).await, &example.expect)
+}
+
+fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
+    match (outcome.error(), expect) {
+        (Some(error), Expect::Error(wanted)) => {
+            let row = error.kind.row();
+            let names = [row.code, row.name, row.error_type, error.details.tool_code.as_deref().unwrap_or_default()];
+            match names.contains(&wanted.as_str()) {
+                true => Ok(()),
+                false => Err(format!("it failed with {} ({}), not with {wanted}: {}", row.code, row.name, error.message)),
+            }
+        }
+        (Some(error), _) => Err(format!("it failed: {}", error.message)),
+        (None, Expect::Error(wanted)) => Err(format!("it succeeded, but {wanted} was expected")),
+        (None, Expect::Success) => Ok(()),
+        (None, Expect::Output(wanted)) => {
+            let got = outcome.data().or(outcome.content()).map_or(&b"null"[..], |payload| payload.bytes());
+            match same_value(got, wanted.bytes()) {
+                true => Ok(()),
+                false => {
+                    let wanted = String::from_utf8_lossy(wanted.bytes());
+                    Err(format!("expected {wanted}, got {}", render::result(outcome)))
+                }
+            }
+        }
+    }
+}
+
+fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, engine: &Engine) -> u8 {
+    let failed = rows.iter().filter(|row| !row.ok).count();
+    let broken = engine.registry.snapshot().problems().iter().filter(|p| p.severity == toolyard_engine::Severity::Error).count();
+    if as_json {
+        output::line(checkup::write(rows));
+    } else {
+        for row in rows {
+            output::line(format!("{} {}", if row.ok { "ok  " } else { "FAIL" }, row.detail));
+        }
+        if without > 0 {
+            output::note(format!("{without} tool(s) have no examples"));
+        }
+        if broken > 0 {
+            output::note(format!("{broken} problem(s) keep tools from loading; 'toolyard check --yard {}' shows them", yard.root.display()));
+        }
+        output::line(format!("{} passed, {failed} failed", rows.len() - failed));
+    }
+    if failed + broken == 0 { 0 } else { ErrorKind::ToolFailed.row().exit }
+}

@@ -1,0 +1,24 @@
+//! `[cache]`: how much of deterministic tools' results is kept, and how long.
+
+use std::time::Duration;
+use toolyard_engine::cache::Options;
+use toolyard_wire::doc::Fields;
+
+#[derive(Default)]
+pub struct Cache {
+    max_bytes: Option<u64>,
+    ttl: Option<Duration>,
+}
+
+impl Cache {
+    pub fn read(&mut self, fields: &mut Fields<'_>) {
+        self.max_bytes = fields.integer("max_bytes", 4096..=1 << 40).or(self.max_bytes);
+        let year = 366 * 24 * 60 * 60;
+        self.ttl = fields.integer("ttl_seconds", 1..=year).map(Duration::from_secs).or(self.ttl);
+    }
+
+    pub fn options(&self) -> Options {
+        let default = Options::default();
+        Options { max_bytes: self.max_bytes.unwrap_or(default.max_bytes), ttl: self.ttl.unwrap_or(default.ttl) }
+    }
+}
