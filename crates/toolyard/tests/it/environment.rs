@@ -27,7 +27,7 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
         let told: Vec<&str> =
             problems.as_array().unwrap().iter().filter_map(|p| p["message"].as_str()).collect();
         assert!(
-            told.iter().any(|message| message.contains("'NOT_SET' is listed under env but is not set")),
+            told.iter().any(|message| message.contains("'NOT_SET' is to be passed on but is not set")),
             "{told:?}"
         );
     }
