@@ -24,7 +24,8 @@ fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> 
     }
     let origin = text(header::ORIGIN)?;
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    (!host.is_some_and(|host| is_local(strip_port(host)))).then_some("requests from other origins are refused")
+    (!host.is_some_and(|host| is_local(strip_port(host))))
+        .then_some("requests from other origins are refused")
 }
 
 fn strip_port(host: &str) -> &str {

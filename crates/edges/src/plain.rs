@@ -63,7 +63,10 @@ fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Cal
 /// The body as arguments; an empty body means none. Reading stops at the limit.
 async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
     let bytes = to_bytes(body, limit).await.map_err(|_| {
-        Error::new(ErrorKind::InputTooLarge, format!("the request body is over {limit} bytes or did not arrive whole"))
+        Error::new(
+            ErrorKind::InputTooLarge,
+            format!("the request body is over {limit} bytes or did not arrive whole"),
+        )
     })?;
     if bytes.is_empty() {
         return Ok(Payload::json("{}"));

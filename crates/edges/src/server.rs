@@ -33,7 +33,12 @@ pub(crate) struct App {
 
 /// Serves until `stop` resolves, then waits for the calls in flight, at most `options.drain`.
 /// Calls still running after that are cancelled: their futures are dropped, which kills the tools.
-pub async fn serve(listener: TcpListener, engine: Arc<Engine>, options: Options, stop: impl Future<Output = ()>) {
+pub async fn serve(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) {
     let drain = options.drain;
     let places = Arc::new(Semaphore::new(options.max_connections));
     let header_timeout = options.header_timeout;
@@ -82,7 +87,12 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, mut stopped: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    header_timeout: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
     let mut connection = std::pin::pin!(

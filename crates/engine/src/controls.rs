@@ -43,7 +43,8 @@ impl Controls {
         let mut bucket = bucket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         bucket.take(now).map_err(|wait| {
             let Rate { calls, per } = bucket.rate;
-            let message = format!("the tool's rate limit of {calls} calls per {} ms is used up", per.as_millis());
+            let message =
+                format!("the tool's rate limit of {calls} calls per {} ms is used up", per.as_millis());
             Error::new(ErrorKind::RateLimited, message)
                 .hint(format!("try again in {} ms", wait.as_millis()))
                 .with(|details| details.retry_after = Some(wait))

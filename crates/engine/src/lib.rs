@@ -12,4 +12,6 @@ pub mod registry;
 
 pub use controls::Controls;
 pub use pipeline::Engine;
-pub use registry::{Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem};
+pub use registry::{
+    Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem,
+};

@@ -116,7 +116,8 @@ impl Snapshot {
         let mut snapshot = Snapshot { problems, ..Snapshot::default() };
         for Candidate { entry, enabled } in candidates {
             let names = [entry.spec.exposed.as_str(), entry.spec.name.as_str()];
-            let taken = names.into_iter().find_map(|name| snapshot.by_name.get(name).map(|first| (name, first)));
+            let taken =
+                names.into_iter().find_map(|name| snapshot.by_name.get(name).map(|first| (name, first)));
             if let Some((name, first)) = taken {
                 let problem = collision(&entry.spec, name, first);
                 snapshot.problems.push(problem);
@@ -147,7 +148,10 @@ impl Snapshot {
 
     /// The loaded name nearest to one that is not there.
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        nearest(name, self.by_name.keys().map(AsRef::as_ref))
+        let names = || self.by_name.keys().map(AsRef::as_ref);
+        // People forget the module more often than they mistype the tool.
+        let same_tool = names().filter(|known: &&str| known.rsplit('.').next() == Some(name)).min();
+        same_tool.or_else(|| nearest(name, names()))
     }
 }
 
@@ -155,7 +159,10 @@ fn collision(spec: &ToolSpec, name: &str, first: &Entry) -> SourceProblem {
     SourceProblem {
         source: spec.source.clone(),
         place: None,
-        message: format!("the name '{name}' is already taken by {}; {} is not loaded", first.spec.source, spec.source),
+        message: format!(
+            "the name '{name}' is already taken by {}; {} is not loaded",
+            first.spec.source, spec.source
+        ),
         hint: Some("give one of the two another id".to_owned()),
         severity: Severity::Error,
     }

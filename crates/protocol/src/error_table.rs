@@ -138,8 +138,14 @@ mod tests {
     #[test]
     fn rows_use_only_the_words_the_seeds_define() {
         const TYPES: &[&str] = &[
-            "ValidationError", "FileNotFoundError", "AuthenticationError", "ResourceNotFound",
-            "ToolExecutionError", "ApiLimitExceeded", "TimeoutError", "PermissionError",
+            "ValidationError",
+            "FileNotFoundError",
+            "AuthenticationError",
+            "ResourceNotFound",
+            "ToolExecutionError",
+            "ApiLimitExceeded",
+            "TimeoutError",
+            "PermissionError",
         ];
         const CODES: &[&str] = &["EINVAL", "ETIMEOUT", "ECAP", "EINTERNAL"];
         const CATEGORIES: &[&str] =

@@ -100,8 +100,13 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_uuid_are_refused() {
-        for bad in ["", "01923456-789a-7fff-bfff-fffffffffff", "01923456_789a-7fff-bfff-ffffffffffff",
-                    "0192345g-789a-7fff-bfff-ffffffffffff", "01923456-789a-7fff-bfff-ffffffffffff0"] {
+        for bad in [
+            "",
+            "01923456-789a-7fff-bfff-fffffffffff",
+            "01923456_789a-7fff-bfff-ffffffffffff",
+            "0192345g-789a-7fff-bfff-ffffffffffff",
+            "01923456-789a-7fff-bfff-ffffffffffff0",
+        ] {
             assert_eq!(Id::parse(bad), None, "{bad:?} was accepted");
         }
     }

@@ -75,7 +75,14 @@ impl Outcome {
     }
 
     pub fn success(data: Option<Payload>) -> Outcome {
-        Outcome { status: Status::Success, data, content: None, error: None, explanation: None, meta: Meta::default() }
+        Outcome {
+            status: Status::Success,
+            data,
+            content: None,
+            error: None,
+            explanation: None,
+            meta: Meta::default(),
+        }
     }
 
     pub fn failure(error: Error) -> Outcome {

@@ -76,7 +76,9 @@ impl CommandRunner {
     /// The executable and the name it is started under.
     async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
         Ok(match &self.program {
-            Program::Named(name) => (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into()),
+            Program::Named(name) => {
+                (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into())
+            }
             Program::Resolved { path, name } => (path.clone(), name.into()),
             Program::Prepared(environment) => {
                 let path = environment.ready(run.deadline).await?;
@@ -102,7 +104,8 @@ impl CommandRunner {
 
     fn env(&self, run: &Run<'_>) -> Vec<(OsString, OsString)> {
         let mut env = self.host.base_env();
-        let passed = self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
+        let passed =
+            self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
         let context = run.spec.conduct.context.then(|| {
             let text = context::write(run.call, &self.root.to_string_lossy(), wall_clock(run.deadline));
             ("TOOLYARD_CONTEXT".into(), String::from_utf8_lossy(&text).into_owned().into())
@@ -159,15 +162,19 @@ fn translate(error: ChildError, run: &Run<'_>) -> Error {
     match error {
         ChildError::Timeout { stderr_tail } => {
             let limit = run.spec.limits.timeout.as_millis();
-            Error::new(ErrorKind::Timeout, format!("'{name}' did not finish in time (its limit is {limit} ms)"))
-                .hint("raise 'timeoutMs' in the tool's file if it needs longer")
-                .with(|details| details.stderr = tail(&stderr_tail))
+            Error::new(
+                ErrorKind::Timeout,
+                format!("'{name}' did not finish in time (its limit is {limit} ms)"),
+            )
+            .hint("raise 'timeoutMs' in the tool's file if it needs longer")
+            .with(|details| details.stderr = tail(&stderr_tail))
         }
-        ChildError::OutputOverCap { cap, stderr_tail } => {
-            Error::new(ErrorKind::OutputTooLarge, format!("'{name}' wrote more than {cap} bytes and was stopped"))
-                .hint("print less, or raise 'limits.output' in the tool's file")
-                .with(|details| details.stderr = tail(&stderr_tail))
-        }
+        ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
+            ErrorKind::OutputTooLarge,
+            format!("'{name}' wrote more than {cap} bytes and was stopped"),
+        )
+        .hint("print less, or raise 'limits.output' in the tool's file")
+        .with(|details| details.stderr = tail(&stderr_tail)),
         error @ (ChildError::ProgramMissing { .. }
         | ChildError::NotExecutable { .. }
         | ChildError::InterpreterMissing { .. }) => {

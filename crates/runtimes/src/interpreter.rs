@@ -47,10 +47,22 @@ fn is_script(path: &Path) -> bool {
 
 /// Runs a helper program with the owner's own environment and gives what it printed; for set-up only, never
 /// for a call.
-pub fn output(host: &Host, program: &Path, args: &[&str], cwd: Option<&Path>, limit: Duration) -> Result<String, String> {
+pub fn output(
+    host: &Host,
+    program: &Path,
+    args: &[&str],
+    cwd: Option<&Path>,
+    limit: Duration,
+) -> Result<String, String> {
     let name = program.display();
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(host.all()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .env_clear()
+        .envs(host.all())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
     }

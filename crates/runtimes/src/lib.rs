@@ -5,8 +5,8 @@
 pub mod child;
 mod command;
 mod host;
-pub mod interpreter;
 mod http;
+pub mod interpreter;
 mod kinds;
 mod uv;
 pub mod yard;

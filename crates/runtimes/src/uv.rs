@@ -26,7 +26,12 @@ pub struct Environment {
 impl Environment {
     pub fn new(loader: &Loader, script: &str, metadata: &str, python: Option<String>) -> Environment {
         let mut hasher = blake3::Hasher::new();
-        for part in [loader.root.as_os_str().as_encoded_bytes(), script.as_bytes(), metadata.as_bytes(), python.as_deref().unwrap_or("").as_bytes()] {
+        for part in [
+            loader.root.as_os_str().as_encoded_bytes(),
+            script.as_bytes(),
+            metadata.as_bytes(),
+            python.as_deref().unwrap_or("").as_bytes(),
+        ] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
         let note = loader.state.join("uv").join(format!("{}.path", &hasher.finalize().to_hex()[..32]));
@@ -58,19 +63,28 @@ impl Environment {
         let script = &self.script;
         match tokio::time::timeout_at(deadline.into(), preparation).await {
             Ok(Ok(path)) => Ok(path),
-            Ok(Err(what)) => Err(Error::new(ErrorKind::Unavailable, format!("the environment of {script} cannot be prepared: {what}"))
-                .hint("'toolyard prepare' tries again and shows more; it needs uv and the package index")),
-            Err(_) => Err(Error::new(ErrorKind::Unavailable, format!("the environment of {script} is still being prepared"))
-                .hint("try again in a moment, or run 'toolyard prepare' first")),
+            Ok(Err(what)) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the environment of {script} cannot be prepared: {what}"),
+            )
+            .hint("'toolyard prepare' tries again and shows more; it needs uv and the package index")),
+            Err(_) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the environment of {script} is still being prepared"),
+            )
+            .hint("try again in a moment, or run 'toolyard prepare' first")),
         }
     }
 
     fn prepare(&self) -> Result<PathBuf, String> {
-        if let Some(path) = std::fs::read_to_string(&self.note).ok().map(PathBuf::from).filter(|path| path.is_file()) {
+        if let Some(path) =
+            std::fs::read_to_string(&self.note).ok().map(PathBuf::from).filter(|path| path.is_file())
+        {
             return Ok(self.interpreter.get_or_init(|| path).clone());
         }
         let uv = self.host.program("uv", &self.root).ok_or("the program 'uv' is not installed")?;
-        let python: Vec<&str> = self.python.as_deref().map_or(Vec::new(), |version| vec!["--python", version]);
+        let python: Vec<&str> =
+            self.python.as_deref().map_or(Vec::new(), |version| vec!["--python", version]);
         let with = |first: &[&'static str]| -> Vec<&str> {
             first.iter().copied().chain([self.script.as_str()]).chain(python.iter().copied()).collect()
         };

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
-use toolyard_engine::{Engine, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{Call, Edge, Identity, Limits, Outcome, Payload};
+use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Identity, Limits, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader};
+use toolyard_wire::cache_key::Canonical;
 use toolyard_wire::schema::Schema;
 use toolyard_wire::view::View;
 
@@ -31,15 +32,18 @@ const ARGUMENTS: &str = r#"{"text":"hello, world","count":3}"#;
 fn main() -> Result<ExitCode, Failed> {
     let check = std::env::args().any(|argument| argument == "--check");
     let mut table = Table::default();
-    pipeline(&mut table)?;
+    pipeline(&mut table, "pipeline without the tool", false, 8.0)?;
+    pipeline(&mut table, "cache hit", true, 15.0)?;
+    validation(&mut table)?;
     cold_call(&mut table)?;
     thousand_files(&mut table)?;
     println!("{}", if table.broken == 0 { "every budget is kept" } else { "a budget is broken" });
     Ok(ExitCode::from(u8::from(check && table.broken > 0)))
 }
 
-/// The whole list of gates with both schemas and the audit log, around a tool that does nothing.
-fn pipeline(table: &mut Table) -> Result<(), Failed> {
+/// The whole list of gates with both schemas and the audit log, around a tool that does nothing or, with `kept`,
+/// in front of a result that is already there.
+fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<(), Failed> {
     const CALLS: u32 = 20_000;
     struct Nothing;
     impl Runner for Nothing {
@@ -50,13 +54,17 @@ fn pipeline(table: &mut Table) -> Result<(), Failed> {
     let yard = Folder::new("pipeline")?;
     yard.tool("echo", PROGRAM)?;
     let mut loaded = loader(&yard.path)?.load();
+    let input = br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
     for candidate in &mut loaded.candidates {
-        let input =
-            br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
-        let entry = Arc::get_mut(&mut candidate.entry).ok_or("the entry is shared already")?;
-        entry.runner = Box::new(Nothing);
-        entry.input = Some(Box::new(Schema::compile(input)?));
-        entry.output = Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?));
+        let spec = candidate.entry.spec.clone();
+        candidate.entry = Arc::new(Entry {
+            runner: Box::new(Nothing),
+            input: Some(Box::new(Schema::compile(input)?)),
+            output: Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?)),
+            cache_key: kept.then(|| Box::new(Canonical) as Box<dyn CacheKey>),
+            controls: Arc::new(Controls::new(&spec.conduct)),
+            spec,
+        });
     }
     let engine = engine(&yard.path, loaded.into_snapshot())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -65,8 +73,37 @@ fn pipeline(table: &mut Table) -> Result<(), Failed> {
         costs.push(measure(CALLS, || runtime.block_on(succeed(&engine)))?);
     }
     let cost = Cost::middle(costs);
-    table.row("pipeline without the tool, CPU per call", micros(cost.cpu), "µs", Some(8.0));
-    table.row("pipeline without the tool, wall per call", micros(cost.wall), "µs", None);
+    table.row(&format!("{what}, CPU per call"), micros(cost.cpu), "µs", Some(budget));
+    table.row(&format!("{what}, wall per call"), micros(cost.wall), "µs", None);
+    Ok(())
+}
+
+/// Input and output of the example yard's tools against their schemas, parsing included.
+fn validation(table: &mut Table) -> Result<(), Failed> {
+    const CHECKS: u32 = 100_000;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard").canonicalize()?;
+    let snapshot = loader(&root)?.load().into_snapshot();
+    let mut costs = Vec::new();
+    for entry in snapshot.entries() {
+        for example in &entry.spec.examples {
+            let (Expect::Output(expected), Some(input), Some(output)) =
+                (&example.expect, &entry.input, &entry.output)
+            else {
+                continue;
+            };
+            let check = || match (input.check(&example.input), output.check(expected)) {
+                (Ok(()), Ok(())) => Ok(()),
+                _ => Err(Failed::from("an example does not fit its schema")),
+            };
+            costs.push((measure(CHECKS, check)?.cpu, entry.spec.exposed.to_string()));
+        }
+    }
+    costs.sort();
+    let (middle, _) = costs.get(costs.len() / 2).ok_or("no examples")?;
+    table.row("validation in and out, CPU (middle example)", micros(*middle), "µs", Some(1.0));
+    if let Some((most, name)) = costs.last() {
+        table.row(&format!("validation in and out, CPU (most: {name})"), micros(*most), "µs", None);
+    }
     Ok(())
 }
 

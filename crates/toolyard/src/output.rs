@@ -7,7 +7,8 @@ use toolyard_wire::envelope;
 /// Writes to stdout and ends with a newline.
 pub fn line(bytes: impl AsRef<[u8]>) {
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(bytes.as_ref()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    let written =
+        out.write_all(bytes.as_ref()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     if written.is_err() {
         // Nobody reads any more; there is no one left to tell.
         std::process::exit(0);
@@ -52,7 +53,8 @@ pub fn show_error(error: &Error) {
 /// A table with aligned columns; the last column is not padded.
 pub fn table(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     for row in rows {
         let mut text = String::new();
@@ -74,7 +76,8 @@ impl Spinner {
         Spinner(Some(tokio::spawn(async move {
             let started = std::time::Instant::now();
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle() {
+            for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle()
+            {
                 let seconds = started.elapsed().as_secs();
                 let _ = write!(std::io::stderr(), "\r\x1b[2K{frame} {what} … {seconds} s");
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;

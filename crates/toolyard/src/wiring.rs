@@ -34,18 +34,27 @@ impl Yard {
 
     pub fn open_at(path: &Path) -> Result<Yard, Error> {
         let root = std::fs::canonicalize(path).map_err(|error| {
-            Error::new(ErrorKind::FileNotFound, format!("the yard {} cannot be opened: {error}", path.display()))
-                .hint("'toolyard init DIR' makes one")
+            Error::new(
+                ErrorKind::FileNotFound,
+                format!("the yard {} cannot be opened: {error}", path.display()),
+            )
+            .hint("'toolyard init DIR' makes one")
         })?;
         if !root.is_dir() {
-            return Err(Error::new(ErrorKind::InvalidInput, format!("the yard {} is not a folder", path.display())));
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("the yard {} is not a folder", path.display()),
+            ));
         }
         let env: Vec<_> = std::env::vars_os().collect();
         let config = Config::load(&root, &env)?;
         let state = config.state_dir(&root);
         let launcher = Launcher::new(&state).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, format!("the launcher for child processes cannot be prepared: {error}"))
-                .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the launcher for child processes cannot be prepared: {error}"),
+            )
+            .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, config.limits.defaults());
@@ -78,8 +87,11 @@ pub fn make_state_dir(dir: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|error| {
-        Error::new(ErrorKind::Unavailable, format!("the state folder {} cannot be made: {error}", dir.display()))
-            .hint("make it writable, or set [state] dir in toolyard.toml")
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the state folder {} cannot be made: {error}", dir.display()),
+        )
+        .hint("make it writable, or set [state] dir in toolyard.toml")
     })
 }
 

@@ -85,7 +85,8 @@ fn reported(raw: &Bytes) -> Error {
     match serde_json::from_slice::<Reported>(raw) {
         Ok(Reported { code, message }) => {
             let kind = ErrorKind::from_tool_code(code.as_deref().unwrap_or_default());
-            let message = message.map_or_else(|| "the tool reported an error without a message".to_owned(), |m| visible(&m));
+            let message = message
+                .map_or_else(|| "the tool reported an error without a message".to_owned(), |m| visible(&m));
             Error::new(kind, message).with(|details| {
                 details.tool_code = code.map(|code| visible(&code));
                 details.tool_details = Some(Payload::json(raw.clone()));
@@ -131,8 +132,11 @@ fn line(stdout: Bytes) -> Result<Answer, Error> {
 fn trailing(rest: &[u8]) -> Error {
     let first = rest.split(|&b| b == b'\n').next().unwrap_or(rest);
     let what = if json::scan(first).is_ok() { "a second answer" } else { "more text" };
-    Error::new(ErrorKind::InvalidOutput, format!("the tool printed {what} after its answer: {}", excerpt(rest)))
-        .hint("print exactly one JSON line, as the last thing on stdout; log to stderr")
+    Error::new(
+        ErrorKind::InvalidOutput,
+        format!("the tool printed {what} after its answer: {}", excerpt(rest)),
+    )
+    .hint("print exactly one JSON line, as the last thing on stdout; log to stderr")
 }
 
 /// `{content: […], isError}` is MCP content; every other value is data.
@@ -142,7 +146,8 @@ fn line_outcome(text: Bytes) -> Result<Outcome, Error> {
         text: Option<String>,
     }
     let members = json::members(&text).map_err(|defect| not_json(&text, &defect))?.unwrap_or_default();
-    let find = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| text.slice(range.clone()));
+    let find =
+        |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| text.slice(range.clone()));
     let content = find("content").filter(|raw| raw.starts_with(b"["));
     let Some(content) = content else { return Ok(Outcome::success(Some(Payload::json(text)))) };
     match find("isError").as_deref() {
@@ -150,10 +155,17 @@ fn line_outcome(text: Bytes) -> Result<Outcome, Error> {
         Some(b"true") => {
             let blocks: Vec<Block> = serde_json::from_slice(&content).unwrap_or_default();
             let said: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
-            let message = if said.is_empty() { "the tool reported an error".to_owned() } else { visible(&said.join("\n")) };
-            Ok(Outcome::failure(Error::new(ErrorKind::ToolFailed, message)).with_content(Payload::json(content)))
+            let message = if said.is_empty() {
+                "the tool reported an error".to_owned()
+            } else {
+                visible(&said.join("\n"))
+            };
+            Ok(Outcome::failure(Error::new(ErrorKind::ToolFailed, message))
+                .with_content(Payload::json(content)))
         }
-        Some(_) => Err(Error::new(ErrorKind::InvalidOutput, "'isError' in the tool's answer must be true or false")),
+        Some(_) => {
+            Err(Error::new(ErrorKind::InvalidOutput, "'isError' in the tool's answer must be true or false"))
+        }
     }
 }
 
@@ -164,7 +176,11 @@ fn nothing_printed() -> Error {
 
 fn not_json(text: &[u8], defect: &Defect) -> Error {
     let utf8 = std::str::from_utf8(text).is_ok();
-    let what = if utf8 { format!("the tool's answer is not JSON: {defect}") } else { format!("the tool's answer is not UTF-8: {defect}") };
+    let what = if utf8 {
+        format!("the tool's answer is not JSON: {defect}")
+    } else {
+        format!("the tool's answer is not UTF-8: {defect}")
+    };
     Error::new(ErrorKind::InvalidOutput, format!("{what}; it printed {}", excerpt(text)))
         .hint("print one JSON value and nothing else on stdout; log to stderr")
 }

@@ -18,7 +18,9 @@ impl CacheKey for Canonical {
             }
             Ok(out)
         });
-        read.map_err(|defect| Error::new(ErrorKind::InvalidInput, format!("the arguments are not JSON: {defect}")))
+        read.map_err(|defect| {
+            Error::new(ErrorKind::InvalidInput, format!("the arguments are not JSON: {defect}"))
+        })
     }
 }
 
@@ -92,7 +94,10 @@ mod tests {
 
     #[test]
     fn order_and_space_do_not_matter_but_values_do() {
-        assert_eq!(key(r#"{ "b": [1, {"d":2,"c":3}], "a": "\u0041" }"#), r#"{"a":"A","b":[1,{"c":3,"d":2}]}"#);
+        assert_eq!(
+            key(r#"{ "b": [1, {"d":2,"c":3}], "a": "\u0041" }"#),
+            r#"{"a":"A","b":[1,{"c":3,"d":2}]}"#
+        );
         assert_ne!(key(r#"{"a":1}"#), key(r#"{"a":"1"}"#));
         assert_ne!(key(r#"{"a":["b,c"]}"#), key(r#"{"a":["b","c"]}"#));
     }

@@ -10,15 +10,18 @@ pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
     let refuse = |what: String| Error::new(ErrorKind::InvalidInput, format!("not a tool call: {what}"));
     let members = json::members(&bytes).map_err(|defect| refuse(defect.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object".to_owned()))?;
-    if let Some((key, _)) = members.iter().find(|(key, _)| !matches!(key.as_ref(), "tool_name" | "arguments")) {
-        return Err(refuse(format!("unknown member '{key}'")).hint("only 'tool_name' and 'arguments' are allowed"));
+    if let Some((key, _)) = members.iter().find(|(key, _)| !matches!(key.as_ref(), "tool_name" | "arguments"))
+    {
+        return Err(
+            refuse(format!("unknown member '{key}'")).hint("only 'tool_name' and 'arguments' are allowed")
+        );
     }
     let find = |name: &str| {
         let found = members.iter().find(|(key, _)| key == name).map(|(_, range)| bytes.slice(range.clone()));
         found.ok_or_else(|| refuse(format!("'{name}' is missing")))
     };
-    let name: String =
-        serde_json::from_slice(&find("tool_name")?).map_err(|_| refuse("'tool_name' must be a string".to_owned()))?;
+    let name: String = serde_json::from_slice(&find("tool_name")?)
+        .map_err(|_| refuse("'tool_name' must be a string".to_owned()))?;
     let name = ToolName::parse(&name).map_err(|error| refuse(format!("'tool_name': {error}")))?;
     Ok((name, json::arguments(find("arguments")?)?))
 }
@@ -49,10 +52,13 @@ pub fn read_result(bytes: Bytes) -> Result<Outcome, Error> {
     if data.as_ref().is_some_and(|raw| !raw.starts_with(b"{")) {
         return Err(refuse("'data' must be an object or null".to_owned()));
     }
-    let error = find("error").map(|raw| read_error(&raw).map_err(|what| refuse(format!("'error': {what}")))).transpose()?;
+    let error = find("error")
+        .map(|raw| read_error(&raw).map_err(|what| refuse(format!("'error': {what}"))))
+        .transpose()?;
     let explanation = find("explanation").map(|raw| serde_json::from_slice::<String>(&raw)).transpose();
     let explanation = explanation.map_err(|_| refuse("'explanation' must be a string or null".to_owned()))?;
-    let outcome = Outcome::new(status, data.map(Payload::json), error).map_err(|rule| refuse(rule.to_string()))?;
+    let outcome =
+        Outcome::new(status, data.map(Payload::json), error).map_err(|rule| refuse(rule.to_string()))?;
     Ok(match explanation {
         Some(text) => outcome.with_explanation(text),
         None => outcome,
@@ -61,13 +67,15 @@ pub fn read_result(bytes: Bytes) -> Result<Outcome, Error> {
 
 fn read_error(raw: &Bytes) -> Result<Error, String> {
     let members = json::members(raw).map_err(|defect| defect.to_string())?.ok_or("it must be an object")?;
-    let find = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| raw.slice(range.clone()));
+    let find =
+        |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| raw.slice(range.clone()));
     let text = |name: &str| -> Result<String, String> {
         let raw = find(name).ok_or(format!("'{name}' is missing"))?;
         serde_json::from_slice(&raw).map_err(|_| format!("'{name}' must be a string"))
     };
     let error_type = text("error_type")?;
-    let kind = TABLE.iter().find(|row| row.error_type == error_type).map_or(ErrorKind::ToolFailed, |row| row.kind);
+    let kind =
+        TABLE.iter().find(|row| row.error_type == error_type).map_or(ErrorKind::ToolFailed, |row| row.kind);
     let details = find("error_details").filter(|raw| raw.as_ref() != b"null");
     if details.as_ref().is_some_and(|raw| !raw.starts_with(b"{") && !raw.starts_with(b"\"")) {
         return Err("'error_details' must be an object, a string or null".to_owned());
@@ -123,7 +131,11 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
     let Details { violations, stderr, exit, tool_code, tool_details, retry_after } = error.details.as_ref();
     let mut object = Object::new(out);
-    object.text("kind", row.name).text("code", row.code).text("category", row.category).bool("retryable", row.retryable);
+    object
+        .text("kind", row.name)
+        .text("code", row.code)
+        .text("category", row.category)
+        .bool("retryable", row.retryable);
     let texts = [("hint", &error.hint), ("exit", exit), ("stderr", stderr), ("tool_code", tool_code)];
     for (name, value) in texts {
         if let Some(value) = value {
@@ -201,7 +213,11 @@ mod tests {
             (r#"{}"#.to_owned(), "'status' is missing"),
             (r#"{"status":"success","data":[1]}"#.to_owned(), "'data' must be"),
             (r#"{"status":"failure","error":{"error_type":"X"}}"#.to_owned(), "'error_message' is missing"),
-            (r#"{"status":"failure","error":{"error_type":"X","error_message":"m","error_details":5}}"#.to_owned(), "error_details"),
+            (
+                r#"{"status":"failure","error":{"error_type":"X","error_message":"m","error_details":5}}"#
+                    .to_owned(),
+                "error_details",
+            ),
         ] {
             let refused = read(&bad).expect_err(&bad);
             assert!(refused.message.contains(what), "{bad}: {refused}");
@@ -212,12 +228,14 @@ mod tests {
     fn results_are_written_in_the_golden_form_and_read_back() {
         let text = |outcome: &Outcome| String::from_utf8(write_result(outcome)).unwrap();
         let plain = Outcome::success(Some(Payload::json("[1,2]")));
-        assert_eq!(text(&plain), r#"{"status":"success","data":{"result":[1,2]},"error":null,"explanation":null}"#);
-        let failed = Outcome::failure(
-            Error::new(ErrorKind::InvalidInput, "bad").hint("fix it").with(|details| {
-                details.violations = vec![Violation { pointer: "/a".into(), message: "is missing".into() }];
-            }),
+        assert_eq!(
+            text(&plain),
+            r#"{"status":"success","data":{"result":[1,2]},"error":null,"explanation":null}"#
         );
+        let failed =
+            Outcome::failure(Error::new(ErrorKind::InvalidInput, "bad").hint("fix it").with(|details| {
+                details.violations = vec![Violation { pointer: "/a".into(), message: "is missing".into() }];
+            }));
         assert_eq!(
             text(&failed),
             concat!(

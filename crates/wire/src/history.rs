@@ -22,7 +22,11 @@ pub fn write<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<u8> {
             out.push(b',');
         }
         let mut object = Object::new(&mut out);
-        object.text("call", row.call).text("time", row.time).text("tool", row.tool).text("caller", row.caller);
+        object
+            .text("call", row.call)
+            .text("time", row.time)
+            .text("tool", row.tool)
+            .text("caller", row.caller);
         object.text("edge", row.edge).text("status", row.status);
         object.text_or_null("error", row.error).text_or_null("message", row.message);
         for (name, value) in [("durationUs", row.duration_us), ("outputBytes", row.output_bytes)] {
@@ -38,7 +42,9 @@ pub fn write_report(segments: u64, records: u64, problems: &[String], notes: &[S
     let mut out = Vec::new();
     let mut object = Object::new(&mut out);
     object.bool("intact", problems.is_empty()).number("segments", segments).number("records", records);
-    object.texts("problems", problems.iter().map(String::as_str)).texts("notes", notes.iter().map(String::as_str));
+    object
+        .texts("problems", problems.iter().map(String::as_str))
+        .texts("notes", notes.iter().map(String::as_str));
     object.end();
     out
 }

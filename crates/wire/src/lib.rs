@@ -3,6 +3,7 @@
 //! This is the only crate that may look inside JSON.
 
 pub mod answer;
+pub mod arguments;
 pub mod cache_key;
 pub mod checkup;
 pub mod context;
@@ -11,7 +12,6 @@ pub mod envelope;
 pub mod history;
 pub mod json;
 pub mod listing;
-pub mod arguments;
 pub mod plain;
 pub mod problems;
 pub mod render;

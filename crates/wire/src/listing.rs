@@ -32,7 +32,9 @@ pub fn write_tool(row: &Listed<'_>) -> Vec<u8> {
     let mut object = Object::new(&mut out);
     push_row(&mut object, row);
     if let Some(spec) = row.spec {
-        object.text_or_null("title", spec.about.title.as_deref()).text_or_null("description", spec.about.description.as_deref());
+        object
+            .text_or_null("title", spec.about.title.as_deref())
+            .text_or_null("description", spec.about.description.as_deref());
         push_annotations(object.member("annotations"), &spec.annotations);
         let mut limits = Object::new(object.member("limits"));
         limits.number("timeoutMs", spec.limits.timeout.as_millis() as u64);

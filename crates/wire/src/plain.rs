@@ -77,13 +77,15 @@ fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec) {
     tool.text("name", spec.exposed.as_str()).text("canonicalName", spec.name.as_str());
     let version = spec.about.version.as_ref().map(ToString::to_string);
     tool.text("version", version.as_deref().unwrap_or("0.0.0"));
-    tool.text_or_null("title", spec.about.title.as_deref()).text_or_null("description", spec.about.description.as_deref());
+    tool.text_or_null("title", spec.about.title.as_deref())
+        .text_or_null("description", spec.about.description.as_deref());
     for (name, schema) in [("inputSchema", &spec.input_schema), ("outputSchema", &spec.output_schema)] {
         tool.raw(name, schema.as_ref().map_or(b"null", |schema| schema.bytes()));
     }
     let mut caps = Object::new(tool.member("caps"));
     caps.number("timeoutMs", spec.limits.timeout.as_millis() as u64);
-    caps.number("maxInputBytes", spec.limits.input as u64).number("maxOutputBytes", spec.limits.output as u64);
+    caps.number("maxInputBytes", spec.limits.input as u64)
+        .number("maxOutputBytes", spec.limits.output as u64);
     caps.end();
     tool.end();
 }

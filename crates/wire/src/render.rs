@@ -9,11 +9,13 @@ pub fn result(outcome: &Outcome) -> String {
         if let Ok(text) = serde_json::from_slice::<String>(data.bytes()) {
             return visible(&text);
         }
-        return json::pretty(data.bytes()).unwrap_or_else(|_| String::from_utf8_lossy(data.bytes()).into_owned());
+        return json::pretty(data.bytes())
+            .unwrap_or_else(|_| String::from_utf8_lossy(data.bytes()).into_owned());
     }
     match outcome.content() {
-        Some(content) => text_blocks(content.bytes())
-            .unwrap_or_else(|| json::pretty(content.bytes()).unwrap_or_default()),
+        Some(content) => {
+            text_blocks(content.bytes()).unwrap_or_else(|| json::pretty(content.bytes()).unwrap_or_default())
+        }
         None => "null".to_owned(),
     }
 }

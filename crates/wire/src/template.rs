@@ -54,7 +54,8 @@ impl Template {
             .get_template(NAME)
             .and_then(|template| template.render_captured_to(context, &mut out).map(|_| ()));
         rendered.map_err(|error| self.failed(&error))?;
-        String::from_utf8(out.0).map_err(|_| Error::new(ErrorKind::Internal, "a template rendered to invalid UTF-8"))
+        String::from_utf8(out.0)
+            .map_err(|_| Error::new(ErrorKind::Internal, "a template rendered to invalid UTF-8"))
     }
 
     fn failed(&self, error: &minijinja::Error) -> Error {
@@ -79,7 +80,8 @@ impl Input {
             let first = tokens.next()?;
             first.map_or(Ok(minijinja::Value::UNDEFINED), |(token, _)| value(token, &mut tokens))
         });
-        let failed = |defect| Error::new(ErrorKind::InvalidInput, format!("the arguments are not JSON: {defect}"));
+        let failed =
+            |defect| Error::new(ErrorKind::InvalidInput, format!("the arguments are not JSON: {defect}"));
         read.map(Input).map_err(failed)
     }
 }
@@ -142,7 +144,9 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
         ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Plain | ValueKind::Bytes => {
             Err(refuse("a value is a list or an object; use | tojson or | join"))
         }
-        ValueKind::Bool => out.write_str(if value.is_true() { "true" } else { "false" }).map_err(minijinja::Error::from),
+        ValueKind::Bool => {
+            out.write_str(if value.is_true() { "true" } else { "false" }).map_err(minijinja::Error::from)
+        }
         _ if target == Target::Url => percent_encode(out, &value.to_string()),
         _ => out.write_str(&value.to_string()).map_err(minijinja::Error::from),
     });
@@ -159,7 +163,12 @@ fn refuse(what: &'static str) -> minijinja::Error {
 
 /// What `| tojson` made is JSON already.
 fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Result<(), minijinja::Error> {
-    let text = if value.is_safe() { value.to_string() } else { minijinja::filters::tojson(value, None, std::iter::empty::<(String, minijinja::Value)>().collect())?.to_string() };
+    let text = if value.is_safe() {
+        value.to_string()
+    } else {
+        minijinja::filters::tojson(value, None, std::iter::empty::<(String, minijinja::Value)>().collect())?
+            .to_string()
+    };
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
@@ -205,7 +214,9 @@ mod tests {
 
     #[test]
     fn values_are_data_whatever_they_hold() {
-        for hostile in ["a; touch pwned", "$(id)", "../../x", "@evil.example", "\\r\\nX: y", "{{ 7*7 }}", "{% raw %}"] {
+        for hostile in
+            ["a; touch pwned", "$(id)", "../../x", "@evil.example", "\\r\\nX: y", "{{ 7*7 }}", "{% raw %}"]
+        {
             let input = format!("{{\"v\":\"{hostile}\"}}");
             let text = hostile.replace("\\r\\n", "\r\n");
             assert_eq!(render("{{ input.v }}", Target::Text, &input), Ok(text));
@@ -230,8 +241,14 @@ mod tests {
             assert!(error.contains(what), "{source}: {error}");
         }
         assert_eq!(render("{{ input.x | default('y') }}", Target::Text, "{}"), Ok("y".to_owned()));
-        assert_eq!(render("{{ input.l | tojson }}", Target::Text, r#"{"l":[1,"a"]}"#), Ok("[1, \"a\"]".to_owned()));
-        assert_eq!(render("{{ input.b }}-{{ input.n }}", Target::Text, r#"{"b":true,"n":1.5}"#), Ok("true-1.5".to_owned()));
+        assert_eq!(
+            render("{{ input.l | tojson }}", Target::Text, r#"{"l":[1,"a"]}"#),
+            Ok("[1, \"a\"]".to_owned())
+        );
+        assert_eq!(
+            render("{{ input.b }}-{{ input.n }}", Target::Text, r#"{"b":true,"n":1.5}"#),
+            Ok("true-1.5".to_owned())
+        );
     }
 
     #[test]

@@ -93,7 +93,8 @@ fn redact(bytes: &[u8]) -> Result<Vec<u8>, json::Defect> {
 }
 
 fn needs_comma(out: &[u8], token: &Token<'_>) -> bool {
-    !matches!(token, Token::ObjectEnd | Token::ArrayEnd) && !matches!(out.last(), None | Some(b'{' | b'[' | b':'))
+    !matches!(token, Token::ObjectEnd | Token::ArrayEnd)
+        && !matches!(out.last(), None | Some(b'{' | b'[' | b':'))
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -106,11 +107,22 @@ enum Secret {
 
 impl Secret {
     fn of(key: &str) -> Secret {
-        const ALWAYS: &[&str] =
-            &["password", "passwd", "passphrase", "secret", "apikey", "privatekey", "credential", "authorization"];
+        const ALWAYS: &[&str] = &[
+            "password",
+            "passwd",
+            "passphrase",
+            "secret",
+            "apikey",
+            "privatekey",
+            "credential",
+            "authorization",
+        ];
         const TEXT: &[&str] = &["token", "cookie"];
-        let plain: String =
-            key.chars().filter(|c| !matches!(c, '_' | '-' | ' ' | '.')).map(|c| c.to_ascii_lowercase()).collect();
+        let plain: String = key
+            .chars()
+            .filter(|c| !matches!(c, '_' | '-' | ' ' | '.'))
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
         let has = |words: &[&str]| words.iter().any(|word| plain.contains(word));
         if has(ALWAYS) {
             Secret::Always
@@ -125,7 +137,17 @@ impl Secret {
 /// Values that are secrets whatever they are called.
 fn looks_secret(text: &str) -> bool {
     const PREFIXES: &[&str] = &[
-        "Bearer ", "Basic ", "sk-", "ghp_", "gho_", "github_pat_", "xoxb-", "xoxp-", "AKIA", "glpat-", "eyJhbGciOi",
+        "Bearer ",
+        "Basic ",
+        "sk-",
+        "ghp_",
+        "gho_",
+        "github_pat_",
+        "xoxb-",
+        "xoxp-",
+        "AKIA",
+        "glpat-",
+        "eyJhbGciOi",
         "-----BEGIN",
     ];
     text.len() >= 12 && PREFIXES.iter().any(|prefix| text.starts_with(prefix))
@@ -143,10 +165,19 @@ mod tests {
     fn secrets_are_replaced_and_the_rest_is_copied_compactly() {
         for (given, expected) in [
             (r#"{ "a" : [ 1 , "x" ] , "b" : { } }"#, r#"{"a":[1,"x"],"b":{}}"#),
-            (r#"{"password":"p","API-Key":"k","user":"u"}"#, r#"{"password":"[redacted]","API-Key":"[redacted]","user":"u"}"#),
-            (r#"{"max_tokens":100,"token":"t","tokens":["a"]}"#, r#"{"max_tokens":100,"token":"[redacted]","tokens":"[redacted]"}"#),
+            (
+                r#"{"password":"p","API-Key":"k","user":"u"}"#,
+                r#"{"password":"[redacted]","API-Key":"[redacted]","user":"u"}"#,
+            ),
+            (
+                r#"{"max_tokens":100,"token":"t","tokens":["a"]}"#,
+                r#"{"max_tokens":100,"token":"[redacted]","tokens":"[redacted]"}"#,
+            ),
             (r#"{"client_secret":{"x":[1,{"y":2}]},"z":1}"#, r#"{"client_secret":"[redacted]","z":1}"#),
-            (r#"{"h":["Bearer abcdefgh","ok"],"password":1234}"#, r#"{"h":["[redacted]","ok"],"password":"[redacted]"}"#),
+            (
+                r#"{"h":["Bearer abcdefgh","ok"],"password":1234}"#,
+                r#"{"h":["[redacted]","ok"],"password":"[redacted]"}"#,
+            ),
             ("[]", "[]"),
             ("{\"a\":\"line\\nbreak\"}", "{\"a\":\"line\\nbreak\"}"),
         ] {
@@ -163,7 +194,8 @@ mod tests {
 
     #[test]
     fn members_are_found_whatever_their_order() {
-        let found = View.members(br#"{"b":{"a":1},"n":12,"a":"x\ny","z":null}"#, &["a", "n", "z", "q"]).unwrap();
+        let found =
+            View.members(br#"{"b":{"a":1},"n":12,"a":"x\ny","z":null}"#, &["a", "n", "z", "q"]).unwrap();
         assert_eq!(found, [Some("x\ny".to_owned()), Some("12".to_owned()), None, None]);
         assert!(View.members(b"[1]", &["a"]).is_err());
     }

@@ -56,10 +56,16 @@ impl Store {
 
     fn query(&self, key: &[u8; 32]) -> rusqlite::Result<Option<Row>> {
         let Some(connection) = &self.connection else { return Ok(None) };
-        let mut statement = connection.prepare_cached("SELECT made, data, content, sum FROM cache WHERE key = ?1")?;
+        let mut statement =
+            connection.prepare_cached("SELECT made, data, content, sum FROM cache WHERE key = ?1")?;
         statement
             .query_row([key], |row| {
-                Ok(Row { made: row.get::<_, i64>(0)? as u64, data: row.get(1)?, content: row.get(2)?, sum: row.get(3)? })
+                Ok(Row {
+                    made: row.get::<_, i64>(0)? as u64,
+                    data: row.get(1)?,
+                    content: row.get(2)?,
+                    sum: row.get(3)?,
+                })
             })
             .optional()
     }
@@ -92,7 +98,8 @@ impl Store {
 
     fn count(&mut self) {
         let Some(connection) = &self.connection else { return };
-        let sum = connection.query_row("SELECT COALESCE(SUM(size), 0) FROM cache", [], |row| row.get::<_, i64>(0));
+        let sum =
+            connection.query_row("SELECT COALESCE(SUM(size), 0) FROM cache", [], |row| row.get::<_, i64>(0));
         match sum {
             Ok(sum) => self.bytes = sum as u64,
             Err(error) => self.recover(&error),

@@ -9,7 +9,12 @@ use std::time::Instant;
 use toolyard_protocol::{Call, Error, ErrorKind, Outcome};
 
 /// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
-pub async fn reuse_or_run(cache: &Arc<Cache>, call: &Call, entry: &Arc<Entry>, started: Instant) -> Result<Outcome, Error> {
+pub async fn reuse_or_run(
+    cache: &Arc<Cache>,
+    call: &Call,
+    entry: &Arc<Entry>,
+    started: Instant,
+) -> Result<Outcome, Error> {
     let deadline = run::deadline(call, entry, started);
     let Some(maker) = &entry.cache_key else {
         let outcome = run::run(call, entry, deadline).await?;
@@ -22,14 +27,23 @@ pub async fn reuse_or_run(cache: &Arc<Cache>, call: &Call, entry: &Arc<Entry>, s
     }
     // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
     // the last one has left.
-    let flight = cache.flight(key, || shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed());
+    let flight =
+        cache.flight(key, || shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed());
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
-        Err(_) => Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed))),
+        Err(_) => {
+            Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed)))
+        }
     }
 }
 
-async fn shared_run(cache: Arc<Cache>, key: Key, mut call: Call, entry: Arc<Entry>, started: Instant) -> Result<Outcome, Error> {
+async fn shared_run(
+    cache: Arc<Cache>,
+    key: Key,
+    mut call: Call,
+    entry: Arc<Entry>,
+    started: Instant,
+) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
     let outcome = run::run(&call, &entry, deadline).await?;

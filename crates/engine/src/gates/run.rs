@@ -16,7 +16,8 @@ pub async fn run(call: &Call, entry: &Entry, deadline: Instant) -> Result<Outcom
     let mut attempts = 1;
     loop {
         let result = once(call, entry, deadline).await;
-        let again = attempts < most && result.as_ref().map_or_else(may_pass, |outcome| outcome.error().is_some_and(may_pass));
+        let again = attempts < most
+            && result.as_ref().map_or_else(may_pass, |outcome| outcome.error().is_some_and(may_pass));
         if !again || Instant::now() + pause >= deadline {
             return result.map(|mut outcome| {
                 outcome.meta.attempts = attempts;

@@ -6,6 +6,12 @@ pub fn input(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
     if arguments.len() <= spec.limits.input {
         return Ok(());
     }
-    let message = format!("the arguments have {} bytes; '{}' takes at most {}", arguments.len(), spec.exposed, spec.limits.input);
-    Err(Error::new(ErrorKind::InputTooLarge, message).hint("send less, or raise 'limits.input' in the tool's file"))
+    let message = format!(
+        "the arguments have {} bytes; '{}' takes at most {}",
+        arguments.len(),
+        spec.exposed,
+        spec.limits.input
+    );
+    Err(Error::new(ErrorKind::InputTooLarge, message)
+        .hint("send less, or raise 'limits.input' in the tool's file"))
 }

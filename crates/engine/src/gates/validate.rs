@@ -29,6 +29,7 @@ fn broken(kind: ErrorKind, what: String, violations: Vec<Violation>) -> Error {
         let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
         format!(": at {pointer}: {}", violation.message)
     });
-    let more = if violations.len() > 1 { format!(" (and {} more)", violations.len() - 1) } else { String::new() };
+    let more =
+        if violations.len() > 1 { format!(" (and {} more)", violations.len() - 1) } else { String::new() };
     Error::new(kind, format!("{what}{first}{more}")).with(|details| details.violations = violations)
 }

@@ -40,10 +40,13 @@ fn build(allow_private: bool) -> Result<Client, String> {
 /// A redirect to another host would carry headers and body to someone the file does not name.
 fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let there = attempt.url();
-    let place = |url: &reqwest::Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+    let place = |url: &reqwest::Url| {
+        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
+    };
     let same = attempt.previous().last().is_some_and(|from| place(from) == place(there));
     if !same {
-        let message = format!("a redirect to another host ({}) is not followed", there.host_str().unwrap_or("?"));
+        let message =
+            format!("a redirect to another host ({}) is not followed", there.host_str().unwrap_or("?"));
         return attempt.error(message);
     }
     if attempt.previous().len() > 5 {
@@ -61,7 +64,8 @@ impl Resolve for PublicOnly {
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
-            let public: Vec<SocketAddr> = found.iter().copied().filter(|address| is_public(address.ip())).collect();
+            let public: Vec<SocketAddr> =
+                found.iter().copied().filter(|address| is_public(address.ip())).collect();
             if public.is_empty() {
                 let what = if found.is_empty() { "has no address" } else { "is on a private network" };
                 return Err(format!("'{host}' {what}").into());

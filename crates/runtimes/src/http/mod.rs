@@ -43,8 +43,10 @@ impl Runner for HttpRunner {
                 Ok(result) => result,
                 Err(_) => {
                     let limit = run.spec.limits.timeout.as_millis();
-                    let message = format!("'{}' got no answer in time (its limit is {limit} ms)", run.spec.exposed);
-                    Err(Error::new(ErrorKind::Timeout, message).hint("raise 'timeoutMs' in the tool's file if it needs longer"))
+                    let message =
+                        format!("'{}' got no answer in time (its limit is {limit} ms)", run.spec.exposed);
+                    Err(Error::new(ErrorKind::Timeout, message)
+                        .hint("raise 'timeoutMs' in the tool's file if it needs longer"))
                 }
             }
         })
@@ -76,8 +78,11 @@ impl HttpRunner {
             let value = template.render(input)?;
             // Refuses line breaks and other control characters, which would start a header of the caller's own.
             let value = HeaderValue::from_str(&value).map_err(|_| {
-                Error::new(ErrorKind::InvalidInput, format!("the header '{name}' would hold a line break or another control character"))
-                    .hint("send a value without control characters")
+                Error::new(
+                    ErrorKind::InvalidInput,
+                    format!("the header '{name}' would hold a line break or another control character"),
+                )
+                .hint("send a value without control characters")
             })?;
             headers.insert(name.clone(), value);
         }
@@ -99,7 +104,10 @@ impl HttpRunner {
             Body::Template(template) => {
                 let text = template.render(input)?.into_bytes();
                 json::scan(&text).map_err(|defect| {
-                    Error::new(ErrorKind::Internal, format!("the 'body' template does not give JSON: {defect}"))
+                    Error::new(
+                        ErrorKind::Internal,
+                        format!("the 'body' template does not give JSON: {defect}"),
+                    )
                 })?;
                 Some(text)
             }

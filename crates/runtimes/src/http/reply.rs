@@ -9,7 +9,8 @@ use toolyard_wire::answer::{self, Contract};
 
 pub async fn read(mut response: Response, cap: usize) -> Result<Outcome, Error> {
     let status = response.status();
-    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+    let content_type =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let body = bounded_body(&mut response, cap).await?;
     let kind = Kind::of(&content_type);
@@ -23,7 +24,10 @@ pub async fn read(mut response: Response, cap: usize) -> Result<Outcome, Error> 
         Kind::Json => answer::read(Contract::Document, body.into()).map(|answer| answer.outcome),
         Kind::Text => text(body),
         Kind::Other => {
-            let message = format!("the server answered with '{}', which is neither JSON nor text", visible(&content_type));
+            let message = format!(
+                "the server answered with '{}', which is neither JSON nor text",
+                visible(&content_type)
+            );
             Err(Error::new(ErrorKind::InvalidOutput, message))
         }
     }
@@ -35,8 +39,11 @@ async fn bounded_body(response: &mut Response, cap: usize) -> Result<Vec<u8>, Er
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if body.len() + chunk.len() > cap => {
-                return Err(Error::new(ErrorKind::OutputTooLarge, format!("the server sent more than {cap} bytes"))
-                    .hint("raise 'limits.output' in the tool's file"));
+                return Err(Error::new(
+                    ErrorKind::OutputTooLarge,
+                    format!("the server sent more than {cap} bytes"),
+                )
+                .hint("raise 'limits.output' in the tool's file"));
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
@@ -82,13 +89,15 @@ fn failed(status: StatusCode, retry_after: Option<u64>, kind: Kind, body: Vec<u8
         _ => ErrorKind::ToolFailed,
     };
     let said = match kind {
-        Kind::Json => answer::read(Contract::Document, body.into()).ok().and_then(|answer| {
-            answer.outcome.error().map(|error| error.message.clone())
-        }),
+        Kind::Json => answer::read(Contract::Document, body.into())
+            .ok()
+            .and_then(|answer| answer.outcome.error().map(|error| error.message.clone())),
         Kind::Text => Some(visible(&String::from_utf8_lossy(&body[..body.len().min(200)]))),
         Kind::Other => None,
     };
-    let said = said.filter(|said| !said.trim().is_empty()).map_or(String::new(), |said| format!(": {}", said.trim()));
+    let said = said
+        .filter(|said| !said.trim().is_empty())
+        .map_or(String::new(), |said| format!(": {}", said.trim()));
     Error::new(class, format!("the server answered {status}{said}")).with(|details| {
         details.exit = Some(format!("HTTP {}", status.as_u16()));
         details.retry_after = retry_after.map(Duration::from_secs);

@@ -18,12 +18,15 @@ impl UrlTemplate {
         let rest = &text[scheme.len()..];
         let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
         if authority.contains(['{', '}', '%', '\\']) || authority.is_empty() {
-            return Err("the host and port in 'entry' must be fixed; a template may not choose them".to_owned());
+            return Err(
+                "the host and port in 'entry' must be fixed; a template may not choose them".to_owned()
+            );
         }
         if authority.contains('@') {
             return Err("'entry' may not hold a user name or password".to_owned());
         }
-        let base = Url::parse(&format!("{scheme}{authority}/")).map_err(|error| format!("'entry' is not a URL: {error}"))?;
+        let base = Url::parse(&format!("{scheme}{authority}/"))
+            .map_err(|error| format!("'entry' is not a URL: {error}"))?;
         let template = Template::parse(text, Target::Url)?;
         if let Some(literal) = template.literal() {
             Url::parse(literal).map_err(|error| format!("'entry' is not a URL: {error}"))?;
@@ -37,13 +40,17 @@ impl UrlTemplate {
 
     pub fn fill(&self, input: &Input) -> Result<Url, Error> {
         let text = self.template.render(input)?;
-        let refuse = |what: &str| Error::new(ErrorKind::InvalidInput, format!("the arguments do not give a usable URL: {what}"));
+        let refuse = |what: &str| {
+            Error::new(ErrorKind::InvalidInput, format!("the arguments do not give a usable URL: {what}"))
+        };
         if has_dot_segment(&text) {
             return Err(refuse("a part of the path would be '.' or '..'"));
         }
         let url = Url::parse(&text).map_err(|error| refuse(&error.to_string()))?;
         // Values are percent-encoded, so this can't happen; it is checked all the same.
-        let same = url.scheme() == self.base.scheme() && url.host() == self.base.host() && url.port() == self.base.port();
+        let same = url.scheme() == self.base.scheme()
+            && url.host() == self.base.host()
+            && url.port() == self.base.port();
         if !same || !url.username().is_empty() || url.password().is_some() {
             return Err(refuse("the host would change"));
         }
@@ -85,8 +92,14 @@ mod tests {
             ("{{ 7*7 }}", "%7B%7B%207%2A7%20%7D%7D", "%7B%7B%207%2A7%20%7D%7D"),
             ("x?y#z&w=1", "x%3Fy%23z%26w%3D1", "x%3Fy%23z%26w%3D1"),
         ] {
-            assert_eq!(fill("https://h.example:8080/p/{{ input.v }}", value), Ok(format!("https://h.example:8080/p/{path}")));
-            assert_eq!(fill("https://h.example/p?q={{ input.v }}", value), Ok(format!("https://h.example/p?q={query}")));
+            assert_eq!(
+                fill("https://h.example:8080/p/{{ input.v }}", value),
+                Ok(format!("https://h.example:8080/p/{path}"))
+            );
+            assert_eq!(
+                fill("https://h.example/p?q={{ input.v }}", value),
+                Ok(format!("https://h.example/p?q={query}"))
+            );
         }
         assert!(fill("https://h.example/a/{{ input.v }}/b", "..").unwrap_err().contains("'..'"));
         assert!(fill("https://h.example/a/{{ input.v }}", ".").is_err());
@@ -95,8 +108,16 @@ mod tests {
     #[test]
     fn scheme_host_and_port_are_fixed_in_the_file() {
         for bad in [
-            "ftp://h/x", "file:///etc/passwd", "{{ input.v }}", "https://{{ input.v }}/x", "https://h{{ input.v }}/x",
-            "https://h:{{ input.v }}/x", "https://user:pw@h/x", "https:///x", "h/x", "https://h%2e/x",
+            "ftp://h/x",
+            "file:///etc/passwd",
+            "{{ input.v }}",
+            "https://{{ input.v }}/x",
+            "https://h{{ input.v }}/x",
+            "https://h:{{ input.v }}/x",
+            "https://user:pw@h/x",
+            "https:///x",
+            "h/x",
+            "https://h%2e/x",
         ] {
             assert!(UrlTemplate::parse(bad).is_err(), "{bad} was accepted");
         }

@@ -18,7 +18,11 @@ impl Kind for Binary {
             && !program.contains('/')
         {
             let message = format!("a binary is named by its path, not searched for; '{program}' has no '/'");
-            fields.problem(*place, message, "write its path relative to the yard, or use \"runtime\": \"process\"");
+            fields.problem(
+                *place,
+                message,
+                "write its path relative to the yard, or use \"runtime\": \"process\"",
+            );
             return None;
         }
         fixed_command(fields, reading, argv)

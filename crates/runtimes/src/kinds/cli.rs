@@ -16,12 +16,19 @@ impl Kind for Cli {
         let argv = argv_or_text(fields, "entry", "name the program: entry: [program, argument, …]")?;
         let (program, warnings) = reading.named_program(fields, &argv)?;
         let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
-        reading.spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
+        reading.spawn(
+            fields,
+            Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings },
+        )
     }
 }
 
 /// A list of texts, or one text that stays one.
-pub fn argv_or_text<'n>(fields: &mut Fields<'n>, name: &'static str, hint: &str) -> Option<Vec<(&'n str, Place)>> {
+pub fn argv_or_text<'n>(
+    fields: &mut Fields<'n>,
+    name: &'static str,
+    hint: &str,
+) -> Option<Vec<(&'n str, Place)>> {
     let Some(node) = fields.take(name) else {
         fields.problem(fields.place, format!("'{name}' is missing"), hint);
         return None;

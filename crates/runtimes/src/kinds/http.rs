@@ -19,7 +19,9 @@ impl Kind for Http {
     fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan> {
         let (entry, place) = fields.required_text("entry", "entry: https://host/path/{{ input.name }}")?;
         let url = UrlTemplate::parse(entry)
-            .map_err(|what| fields.problem(place, what, "write scheme, host and port in full: https://host/path"))
+            .map_err(|what| {
+                fields.problem(place, what, "write scheme, host and port in full: https://host/path")
+            })
             .ok();
         let allow_private = fields.bool("allowPrivate").unwrap_or(false);
         let method = method(fields);
@@ -37,7 +39,14 @@ impl Kind for Http {
             fields.problem(place, message, "add allowPrivate: true if the tool is meant to reach it");
             return None;
         }
-        let runner = HttpRunner { url, method: method?, headers: headers?, body: body?, allow_private, clients: reading.loader.clients.clone() };
+        let runner = HttpRunner {
+            url,
+            method: method?,
+            headers: headers?,
+            body: body?,
+            allow_private,
+            clients: reading.loader.clients.clone(),
+        };
         Some(Plan { runner: Box::new(runner), files: Vec::new(), warnings: Vec::new() })
     }
 }
@@ -48,7 +57,11 @@ fn method(fields: &mut Fields<'_>) -> Option<Method> {
         Value::Text(text) => match text.as_str() {
             "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" => Method::from_bytes(text.as_bytes()).ok(),
             other => {
-                fields.problem(node.place, format!("'method' is '{other}'"), "one of GET, HEAD, POST, PUT, PATCH, DELETE");
+                fields.problem(
+                    node.place,
+                    format!("'method' is '{other}'"),
+                    "one of GET, HEAD, POST, PUT, PATCH, DELETE",
+                );
                 None
             }
         },
@@ -57,16 +70,25 @@ fn method(fields: &mut Fields<'_>) -> Option<Method> {
 }
 
 /// Set by the connection itself; a tool that could set them could smuggle a second request.
-const FORBIDDEN: &[&str] = &["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+const FORBIDDEN: &[&str] =
+    &["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
 
 fn headers(fields: &mut Fields<'_>) -> Option<Vec<(HeaderName, Template)>> {
     let Some(node) = fields.take("headers") else { return Some(Vec::new()) };
-    let Value::Map(entries) = &node.value else { return fields.wrong(node, "headers", "a map of names and texts") };
+    let Value::Map(entries) = &node.value else {
+        return fields.wrong(node, "headers", "a map of names and texts");
+    };
     let mut headers = Vec::with_capacity(entries.len());
     for (key, value) in entries {
-        let name = HeaderName::from_bytes(key.text.as_bytes()).ok().filter(|name| !FORBIDDEN.contains(&name.as_str()));
+        let name = HeaderName::from_bytes(key.text.as_bytes())
+            .ok()
+            .filter(|name| !FORBIDDEN.contains(&name.as_str()));
         let Some(name) = name else {
-            fields.problem(key.place, format!("'headers' may not hold '{}'", key.text), "use a plain header name that is not about the connection");
+            fields.problem(
+                key.place,
+                format!("'headers' may not hold '{}'", key.text),
+                "use a plain header name that is not about the connection",
+            );
             return None;
         };
         headers.push((name, template(fields, value, "headers", Target::Text)?));
@@ -76,8 +98,12 @@ fn headers(fields: &mut Fields<'_>) -> Option<Vec<(HeaderName, Template)>> {
 
 fn body(fields: &mut Fields<'_>, method: Option<&Method>) -> Option<Body> {
     let bodyless = matches!(method.map(Method::as_str), Some("GET" | "HEAD" | "DELETE"));
-    let Some(node) = fields.take("body") else { return Some(if bodyless { Body::None } else { Body::Input }) };
-    let Value::Text(text) = &node.value else { return fields.wrong(node, "body", "input, payload, none or a template") };
+    let Some(node) = fields.take("body") else {
+        return Some(if bodyless { Body::None } else { Body::Input });
+    };
+    let Value::Text(text) = &node.value else {
+        return fields.wrong(node, "body", "input, payload, none or a template");
+    };
     match text.as_str() {
         "input" => Some(Body::Input),
         "payload" => Some(Body::Payload),

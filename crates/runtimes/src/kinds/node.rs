@@ -21,6 +21,9 @@ impl Kind for Node {
         let (program, mut warnings) = interpreter(NODE.find(&loader.host, &loader.root), "node");
         reading.script(fields, &arguments, &mut warnings)?;
         let contract = Contract::Document;
-        reading.spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
+        reading.spawn(
+            fields,
+            Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings },
+        )
     }
 }

@@ -23,7 +23,8 @@ impl Kind for Php {
             fields.problem(place, "'php' and 'entry' both name the script", "keep one of them");
             return None;
         }
-        let arguments = argv_or_text(fields, if php { "php" } else { "entry" }, "php: tools/example/script.php")?;
+        let arguments =
+            argv_or_text(fields, if php { "php" } else { "entry" }, "php: tools/example/script.php")?;
         let loader = reading.loader;
         let found = match binary {
             Some(name) => PHP.named(&loader.host, &loader.root, name),
@@ -32,6 +33,9 @@ impl Kind for Php {
         let (program, mut warnings) = interpreter(found, binary.unwrap_or("php"));
         reading.script(fields, &arguments, &mut warnings)?;
         let contract = Contract::Document;
-        reading.spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
+        reading.spawn(
+            fields,
+            Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings },
+        )
     }
 }

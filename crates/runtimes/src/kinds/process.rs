@@ -19,17 +19,26 @@ impl Kind for Process {
 }
 
 /// Runs the command of a manifest.
-pub fn fixed_command(fields: &mut Fields<'_>, reading: &Reading<'_>, argv: Vec<(&str, Place)>) -> Option<Plan> {
+pub fn fixed_command(
+    fields: &mut Fields<'_>,
+    reading: &Reading<'_>,
+    argv: Vec<(&str, Place)>,
+) -> Option<Plan> {
     let (program, warnings) = reading.named_program(fields, &argv)?;
     let (arguments, contract) = (argv[1..].to_vec(), Contract::Line);
-    reading.spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
+    reading
+        .spawn(fields, Spawn { program, arguments, set: Vec::new(), contract, files: Vec::new(), warnings })
 }
 
 /// `entry: {command, args}`, as both seed 000 runtimes write it.
 pub fn command_and_args<'n>(fields: &mut Fields<'n>) -> Option<Vec<(&'n str, Place)>> {
     let Some(mut entry) = fields.map("entry") else {
         if fields.problems.is_empty() {
-            fields.problem(fields.place, "'entry' is missing", "write \"entry\": {\"command\": \"program\", \"args\": []}");
+            fields.problem(
+                fields.place,
+                "'entry' is missing",
+                "write \"entry\": {\"command\": \"program\", \"args\": []}",
+            );
         }
         return None;
     };

@@ -21,7 +21,8 @@ impl Kind for Python {
     }
 
     fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan> {
-        let entry = argv_or_text(fields, "entry", "entry: pkg.mod:func, a script, or [program, argument, …]")?;
+        let entry =
+            argv_or_text(fields, "entry", "entry: pkg.mod:func, a script, or [program, argument, …]")?;
         match entry.as_slice() {
             [(text, place)] if is_function(text) => function(fields, reading, text, *place),
             [(text, place)] => {
@@ -35,7 +36,8 @@ impl Kind for Python {
                 let (program, warnings) = reading.named_program(fields, argv)?;
                 let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
                 let set = reading.python_path();
-                reading.spawn(fields, Spawn { program, arguments, set, contract, files: Vec::new(), warnings })
+                reading
+                    .spawn(fields, Spawn { program, arguments, set, contract, files: Vec::new(), warnings })
             }
         }
     }
@@ -44,19 +46,31 @@ impl Kind for Python {
 /// `pkg.mod:func`, both parts Python names.
 fn is_function(text: &str) -> bool {
     let name = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_') && !text.starts_with(|c: char| c.is_ascii_digit())
+        !text.is_empty()
+            && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && !text.starts_with(|c: char| c.is_ascii_digit())
     };
-    text.split_once(':').is_some_and(|(module, function)| module.split('.').all(name) && function.split('.').all(name))
+    text.split_once(':')
+        .is_some_and(|(module, function)| module.split('.').all(name) && function.split('.').all(name))
 }
 
 fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: Place) -> Option<Plan> {
     let (module, function) = text.split_once(':')?;
     let root = &reading.loader.root;
     let path = PathBuf::from(module.replace('.', "/"));
-    let file = [path.with_extension("py"), path.join("__init__.py")].into_iter().find(|file| root.join(file).is_file());
+    let file = [path.with_extension("py"), path.join("__init__.py")]
+        .into_iter()
+        .find(|file| root.join(file).is_file());
     let Some(file) = file else {
-        let message = format!("the module '{module}' is not in the yard: there is no {}", path.with_extension("py").display());
-        fields.problem(place, message, "module paths start at the yard's root, for example tools.example.markdown:run");
+        let message = format!(
+            "the module '{module}' is not in the yard: there is no {}",
+            path.with_extension("py").display()
+        );
+        fields.problem(
+            place,
+            message,
+            "module paths start at the yard's root, for example tools.example.markdown:run",
+        );
         return None;
     };
     // What a module imports from beside it decides what it does.
@@ -65,7 +79,12 @@ fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: P
     with_interpreter(fields, reading, arguments, files)
 }
 
-fn with_interpreter(fields: &mut Fields<'_>, reading: &Reading<'_>, arguments: Vec<(&str, Place)>, files: Vec<PathBuf>) -> Option<Plan> {
+fn with_interpreter(
+    fields: &mut Fields<'_>,
+    reading: &Reading<'_>,
+    arguments: Vec<(&str, Place)>,
+    files: Vec<PathBuf>,
+) -> Option<Plan> {
     let (program, warnings) = reading.python();
     let (set, contract) = (reading.python_path(), Contract::Document);
     reading.spawn(fields, Spawn { program, arguments, set, contract, files, warnings })
@@ -89,7 +108,10 @@ impl Reading<'_> {
 pub fn interpreter(found: Option<PathBuf>, name: &str) -> (Program, Vec<String>) {
     match found {
         Some(path) => (Program::Resolved { path, name: name.to_owned() }, Vec::new()),
-        None => (Program::Named(name.to_owned()), vec![format!("the interpreter '{name}' is not installed on this machine")]),
+        None => (
+            Program::Named(name.to_owned()),
+            vec![format!("the interpreter '{name}' is not installed on this machine")],
+        ),
     }
 }
 
@@ -98,7 +120,8 @@ fn folder_files(root: &Path, folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = std::fs::read_dir(root.join(&folder)).into_iter().flatten().flatten().collect();
+        let mut entries: Vec<_> =
+            std::fs::read_dir(root.join(&folder)).into_iter().flatten().flatten().collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();

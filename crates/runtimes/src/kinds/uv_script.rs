@@ -18,7 +18,11 @@ impl Kind for UvScript {
     fn read(&self, fields: &mut Fields<'_>, reading: &Reading<'_>) -> Option<Plan> {
         let place = fields.place;
         let Some(mut entry) = fields.map("entry") else {
-            fields.problem(place, "'entry' is missing", "write \"entry\": {\"script\": \"tools/example/script.py\"}");
+            fields.problem(
+                place,
+                "'entry' is missing",
+                "write \"entry\": {\"script\": \"tools/example/script.py\"}",
+            );
             return None;
         };
         let script = entry.required_text("script", "name the script, relative to the yard");
@@ -50,13 +54,22 @@ impl Kind for UvScript {
 }
 
 /// The one uv option that means something for an environment prepared ahead: `--python VERSION`.
-fn python_version(entry: &mut Fields<'_>, uv_args: &[(&str, toolyard_wire::doc::Place)]) -> Option<Option<String>> {
+fn python_version(
+    entry: &mut Fields<'_>,
+    uv_args: &[(&str, toolyard_wire::doc::Place)],
+) -> Option<Option<String>> {
     match uv_args {
         [] => Some(None),
         [("--python" | "-p", _), (version, _)] => Some(Some((*version).to_owned())),
         [(first, place), ..] => {
-            let message = format!("'uv_args' holds '{first}', which has no meaning for an environment prepared ahead of the call");
-            entry.problem(*place, message, "only [\"--python\", VERSION] is supported; declare dependencies in the script (PEP 723)");
+            let message = format!(
+                "'uv_args' holds '{first}', which has no meaning for an environment prepared ahead of the call"
+            );
+            entry.problem(
+                *place,
+                message,
+                "only [\"--python\", VERSION] is supported; declare dependencies in the script (PEP 723)",
+            );
             None
         }
     }
@@ -64,9 +77,18 @@ fn python_version(entry: &mut Fields<'_>, uv_args: &[(&str, toolyard_wire::doc::
 
 impl Reading<'_> {
     /// The first argument is a script of the yard, fixed in the file.
-    pub fn script(&self, fields: &mut Fields<'_>, arguments: &[(&str, toolyard_wire::doc::Place)], warnings: &mut Vec<String>) -> Option<()> {
+    pub fn script(
+        &self,
+        fields: &mut Fields<'_>,
+        arguments: &[(&str, toolyard_wire::doc::Place)],
+        warnings: &mut Vec<String>,
+    ) -> Option<()> {
         let Some((script, place)) = arguments.first() else {
-            fields.problem(fields.place, "no script is named", "the first element is the script, relative to the yard");
+            fields.problem(
+                fields.place,
+                "no script is named",
+                "the first element is the script, relative to the yard",
+            );
             return None;
         };
         self.refuse_markup(fields, script, *place, "the script")?;

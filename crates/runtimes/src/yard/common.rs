@@ -31,7 +31,14 @@ pub fn read(fields: &mut Fields<'_>, title_field: &'static str) -> Common {
     };
     let annotations = annotations(fields);
     let conduct = conduct(fields, &annotations);
-    Common { about, annotations, conduct, examples: examples(fields), enabled: fields.bool("enabled").unwrap_or(true), env: Vec::new() }
+    Common {
+        about,
+        annotations,
+        conduct,
+        examples: examples(fields),
+        enabled: fields.bool("enabled").unwrap_or(true),
+        env: Vec::new(),
+    }
 }
 
 fn version(fields: &mut Fields<'_>) -> Option<Version> {
@@ -41,7 +48,11 @@ fn version(fields: &mut Fields<'_>) -> Option<Version> {
     };
     let version = Version::parse(text);
     if version.is_none() {
-        fields.problem(node.place, format!("'version' {text:?} is not a semantic version"), "write it as \"1.2.3\"");
+        fields.problem(
+            node.place,
+            format!("'version' {text:?} is not a semantic version"),
+            "write it as \"1.2.3\"",
+        );
     }
     version
 }
@@ -77,7 +88,11 @@ fn rate(fields: &mut Fields<'_>) -> Option<Rate> {
     match (calls, per) {
         (Some(calls), Some(per)) => Some(Rate { calls: calls as u32, per: Duration::from_millis(per) }),
         _ => {
-            fields.problem(place, "'rateLimit' needs 'calls' and 'perMs'", "for example rateLimit: {calls: 10, perMs: 1000}");
+            fields.problem(
+                place,
+                "'rateLimit' needs 'calls' and 'perMs'",
+                "for example rateLimit: {calls: 10, perMs: 1000}",
+            );
             None
         }
     }
@@ -96,7 +111,11 @@ fn retry(fields: &mut Fields<'_>, annotations: &Annotations) -> Option<Retry> {
         return None;
     }
     let Some(attempts) = attempts else {
-        fields.problem(place, "'retry' needs 'attempts', from 2 to 10", "for example retry: {attempts: 3, backoffMs: 200}");
+        fields.problem(
+            place,
+            "'retry' needs 'attempts', from 2 to 10",
+            "for example retry: {attempts: 3, backoffMs: 200}",
+        );
         return None;
     };
     Some(Retry { attempts: attempts as u32, backoff: Duration::from_millis(backoff) })
@@ -135,7 +154,11 @@ pub fn env(fields: &mut Fields<'_>, name: &'static str) -> Vec<String> {
     let mut env = Vec::with_capacity(names.len());
     for (text, place) in names {
         if text.is_empty() || text.contains(['=', '\0']) {
-            fields.problem(place, format!("'{name}' lists {text:?}, which is not a variable name"), "list names only, without values");
+            fields.problem(
+                place,
+                format!("'{name}' lists {text:?}, which is not a variable name"),
+                "list names only, without values",
+            );
         } else {
             env.push(text.to_owned());
         }

@@ -55,7 +55,13 @@ impl Loaded {
 }
 
 impl Loader {
-    pub fn new(root: PathBuf, state: PathBuf, host: Arc<Host>, launcher: Arc<Launcher>, defaults: Defaults) -> Loader {
+    pub fn new(
+        root: PathBuf,
+        state: PathBuf,
+        host: Arc<Host>,
+        launcher: Arc<Launcher>,
+        defaults: Defaults,
+    ) -> Loader {
         Loader { root, state, host, launcher, defaults, clients: Arc::default(), controls: Mutex::default() }
     }
 
@@ -95,10 +101,11 @@ impl Loader {
             walk::FileFormat::Pack => Language::Yaml,
             walk::FileFormat::Manifest => Language::Json,
         };
-        let checked = doc::read(language, &bytes).map_err(|problem| vec![problem]).and_then(|node| match file.format {
-            walk::FileFormat::Pack => pack::read(&node, self, file, &bytes),
-            walk::FileFormat::Manifest => manifest::read(&node, self, file, &bytes),
-        });
+        let checked =
+            doc::read(language, &bytes).map_err(|problem| vec![problem]).and_then(|node| match file.format {
+                walk::FileFormat::Pack => pack::read(&node, self, file, &bytes),
+                walk::FileFormat::Manifest => manifest::read(&node, self, file, &bytes),
+            });
         match checked {
             Ok(checked) => {
                 let warnings = checked.warnings.into_iter();

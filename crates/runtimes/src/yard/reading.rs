@@ -45,7 +45,11 @@ pub struct Spawn<'n> {
 
 impl Reading<'_> {
     /// The kind of the given name, or a problem that lists the kinds there are.
-    pub fn kind(fields: &mut Fields<'_>, field: &'static str, kinds: &[&'static dyn Kind]) -> Option<&'static dyn Kind> {
+    pub fn kind(
+        fields: &mut Fields<'_>,
+        field: &'static str,
+        kinds: &[&'static dyn Kind],
+    ) -> Option<&'static dyn Kind> {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
         let all = format!("one of: {}", names.join(", "));
         let (name, place) = fields.required_text(field, &all)?;
@@ -61,7 +65,11 @@ impl Reading<'_> {
     }
 
     /// The first of `argv` as a program of its own; a template can't choose what runs.
-    pub fn named_program(&self, fields: &mut Fields<'_>, argv: &[(&str, Place)]) -> Option<(Program, Vec<String>)> {
+    pub fn named_program(
+        &self,
+        fields: &mut Fields<'_>,
+        argv: &[(&str, Place)],
+    ) -> Option<(Program, Vec<String>)> {
         let Some((program, place)) = argv.first().filter(|(program, _)| !program.trim().is_empty()) else {
             let place = argv.first().map_or(fields.place, |(_, place)| *place);
             fields.problem(place, "'entry' names no program", "the first element is the program");
@@ -70,7 +78,10 @@ impl Reading<'_> {
         self.refuse_markup(fields, program, *place, "the program")?;
         let mut warnings = Vec::new();
         if self.loader.host.program(program, &self.loader.root).is_none() {
-            warnings.push(format!("line {}: the program '{program}' is not there or is not executable", place.line));
+            warnings.push(format!(
+                "line {}: the program '{program}' is not there or is not executable",
+                place.line
+            ));
         }
         Some((Program::Named((*program).to_owned()), warnings))
     }
@@ -84,7 +95,11 @@ impl Reading<'_> {
         if Template::parse(text, Target::Text).is_ok_and(|template| template.literal().is_some()) {
             return Some(());
         }
-        fields.problem(place, format!("{what} must be fixed: a template here would let the caller choose what runs"), "use templates in the arguments only");
+        fields.problem(
+            place,
+            format!("{what} must be fixed: a template here would let the caller choose what runs"),
+            "use templates in the arguments only",
+        );
         None
     }
 
@@ -95,7 +110,11 @@ impl Reading<'_> {
         let mut files = spawn.files;
         for (text, place) in spawn.arguments {
             if text.contains('\0') {
-                fields.problem(place, "an argument holds a NUL character, which no program can receive", "remove it");
+                fields.problem(
+                    place,
+                    "an argument holds a NUL character, which no program can receive",
+                    "remove it",
+                );
                 return None;
             }
             files.extend(yard_file(root, text));
@@ -111,9 +130,13 @@ impl Reading<'_> {
             files.extend(yard_file(root, name));
         }
         let mut warnings = spawn.warnings;
-        warnings.extend(self.common.env.iter().filter(|name| host.var(name).is_none()).map(|name| {
-            format!("the variable '{name}' is to be passed on but is not set here")
-        }));
+        warnings.extend(
+            self.common
+                .env
+                .iter()
+                .filter(|name| host.var(name).is_none())
+                .map(|name| format!("the variable '{name}' is to be passed on but is not set here")),
+        );
         let runner = Box::new(CommandRunner {
             launcher: launcher.clone(),
             host: host.clone(),
@@ -151,7 +174,11 @@ impl Reading<'_> {
         if !self.common.conduct.deterministic {
             if template.is_some() {
                 let place = fields.place;
-                fields.problem(place, "'templating.cacheKey' has no effect without 'deterministic: true'", "add it, or remove the key");
+                fields.problem(
+                    place,
+                    "'templating.cacheKey' has no effect without 'deterministic: true'",
+                    "add it, or remove the key",
+                );
             }
             return None;
         }
@@ -162,17 +189,28 @@ impl Reading<'_> {
     }
 
     /// Puts the parts together, or gives back every problem.
-    pub fn finish(self, mut fields: Fields<'_>, unsupported: &[(&'static str, &str)], parts: Parts) -> Result<Checked, Vec<Problem>> {
+    pub fn finish(
+        self,
+        mut fields: Fields<'_>,
+        unsupported: &[(&'static str, &str)],
+        parts: Parts,
+    ) -> Result<Checked, Vec<Problem>> {
         let names = parts.id.and_then(|(id, place)| {
-            let folder = self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+            let folder =
+                self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
             let names = naming::names(&id, &folder);
-            names.map_err(|what| fields.problem(place, what, "use letters, digits and '_'; dots separate modules")).ok()
+            names
+                .map_err(|what| {
+                    fields.problem(place, what, "use letters, digits and '_'; dots separate modules")
+                })
+                .ok()
         });
         if parts.kind.is_none() {
             fields.leave_rest();
         }
         let problems = fields.finish(unsupported);
-        let (Some((name, exposed)), Some(kind), Some(plan), true) = (names, parts.kind, parts.plan, problems.is_empty())
+        let (Some((name, exposed)), Some(kind), Some(plan), true) =
+            (names, parts.kind, parts.plan, problems.is_empty())
         else {
             return Err(problems);
         };
@@ -183,7 +221,9 @@ impl Reading<'_> {
         let mut stamps = Stamps::default();
         stamps.add(root.join(&self.file.path));
         files.iter().for_each(|file| stamps.add(root.join(file)));
-        let split = |schema: Option<Compiled>| schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)));
+        let split = |schema: Option<Compiled>| {
+            schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
+        };
         let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
         let Common { about, annotations, conduct, examples, enabled, .. } = self.common;
         let controls = self.loader.controls(&name, &conduct);

@@ -29,12 +29,14 @@ pub fn compile(node: &Node, root: &Path, source: &str) -> Result<Compiled, Probl
 
 /// Paths are already free of `..`; a link could still lead out of the yard.
 fn read(root: &Path, path: &str) -> Result<Node, FileError> {
-    let full = std::fs::canonicalize(root.join(path)).map_err(|error| FileError(format!("cannot be read: {error}")))?;
+    let full = std::fs::canonicalize(root.join(path))
+        .map_err(|error| FileError(format!("cannot be read: {error}")))?;
     if !full.starts_with(root) {
         return Err(FileError("lies outside the yard".to_owned()));
     }
     let bytes = super::read_bounded(&full).map_err(FileError)?;
     let yaml = path.ends_with(".yaml") || path.ends_with(".yml");
     let language = if yaml { Language::Yaml } else { Language::Json };
-    doc::read(language, &bytes).map_err(|problem| FileError(format!("is broken at {}: {}", problem.place, problem.message)))
+    doc::read(language, &bytes)
+        .map_err(|problem| FileError(format!("is broken at {}: {}", problem.place, problem.message)))
 }

@@ -54,7 +54,8 @@ impl Stamp {
     }
 
     fn is_younger_than(&self, age: Duration) -> bool {
-        let changed = SystemTime::UNIX_EPOCH + Duration::new(self.changed.0.max(0) as u64, self.changed.1.max(0) as u32);
+        let changed = SystemTime::UNIX_EPOCH
+            + Duration::new(self.changed.0.max(0) as u64, self.changed.1.max(0) as u32);
         // A change in the future is a clock that jumped; nothing can be said then.
         SystemTime::now().duration_since(changed).map_or(true, |since| since < age)
     }

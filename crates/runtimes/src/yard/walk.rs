@@ -38,7 +38,8 @@ pub fn tool_files(root: &Path) -> Found {
     found.files.sort_by(|a, b| a.path.cmp(&b.path));
     if found.files.len() > MAX_FILES {
         found.files.truncate(MAX_FILES);
-        let message = format!("there are more than {MAX_FILES} tool files; only the first {MAX_FILES} are loaded");
+        let message =
+            format!("there are more than {MAX_FILES} tool files; only the first {MAX_FILES} are loaded");
         found.problems.push(whole_file("tools", message));
     }
     found
@@ -48,7 +49,9 @@ fn visit(root: &Path, folder: &Path, depth: usize, found: &mut Found) {
     let source = folder.to_string_lossy().into_owned();
     let entries = match std::fs::read_dir(root.join(folder)) {
         Ok(entries) => entries,
-        Err(error) => return found.problems.push(whole_file(&source, format!("the folder cannot be read: {error}"))),
+        Err(error) => {
+            return found.problems.push(whole_file(&source, format!("the folder cannot be read: {error}")));
+        }
     };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -52,7 +52,8 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
         }
         Command::Verify => verify(&yard, place.json),
         Command::Export { call } => {
-            let selection = Selection { call: call.map(|text| parse_id(&text)).transpose()?, ..Selection::default() };
+            let selection =
+                Selection { call: call.map(|text| parse_id(&text)).transpose()?, ..Selection::default() };
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             match audit::export(&yard.state, &mut out, &selection) {
                 // The reader of a pipe went away; it has what it wanted.
@@ -65,7 +66,8 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
 
 fn parse_id(text: &str) -> Result<Id, Error> {
     Id::parse(text).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, format!("'{text}' is not a call id")).hint("'toolyard audit list' shows them")
+        Error::new(ErrorKind::InvalidInput, format!("'{text}' is not a call id"))
+            .hint("'toolyard audit list' shows them")
     })
 }
 
@@ -85,7 +87,8 @@ fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
         let header = ["TIME", "TOOL", "STATUS", "MS", "CALLER", "CALL"].map(str::to_owned).to_vec();
         let lines = rows.iter().map(|row| {
             let ms = row.duration_us.map_or("-".to_owned(), |us| format!("{:.1}", us as f64 / 1000.0));
-            let status = row.error.as_ref().map_or(row.status.clone(), |error| format!("{} ({error})", row.status));
+            let status =
+                row.error.as_ref().map_or(row.status.clone(), |error| format!("{} ({error})", row.status));
             let caller = format!("{}/{}", row.caller, row.edge);
             vec![row.time.clone(), row.tool.clone(), status, ms, caller, row.call.clone()]
         });
@@ -111,7 +114,8 @@ fn row(row: &Row) -> history::Row<'_> {
 
 fn verify(yard: &Yard, as_json: bool) -> Result<u8, Error> {
     let report = audit::verify(&yard.state).map_err(|error| Error::from(&error))?;
-    let describe = |problem: &audit::Problem| format!("{}.jsonl:{}: {}", problem.segment, problem.line, problem.what);
+    let describe =
+        |problem: &audit::Problem| format!("{}.jsonl:{}: {}", problem.segment, problem.line, problem.what);
     let problems: Vec<String> = report.problems.iter().map(describe).collect();
     let notes: Vec<String> = report.notes.iter().map(describe).collect();
     if as_json {

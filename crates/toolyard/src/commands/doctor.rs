@@ -67,7 +67,9 @@ fn process_trees(yard: &Yard) -> Row {
 /// Missing ones are no fault by themselves; tools that need them say so below.
 fn interpreters(yard: &Yard) -> Vec<Row> {
     let (host, root) = (&yard.loader.host, &yard.root);
-    let path = |found: Option<std::path::PathBuf>| found.map_or("not installed".to_owned(), |path| path.display().to_string());
+    let path = |found: Option<std::path::PathBuf>| {
+        found.map_or("not installed".to_owned(), |path| path.display().to_string())
+    };
     vec![
         row("python", true, path(PYTHON.find(host, root))),
         row("node", true, path(NODE.find(host, root))),

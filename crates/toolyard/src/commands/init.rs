@@ -45,7 +45,9 @@ pub fn write_new(path: &Path, content: &str) -> Result<bool, Error> {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
     match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => std::io::Write::write_all(&mut file, content.as_bytes()).map(|()| true).map_err(failed),
+        Ok(mut file) => {
+            std::io::Write::write_all(&mut file, content.as_bytes()).map(|()| true).map_err(failed)
+        }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(failed(error)),
     }

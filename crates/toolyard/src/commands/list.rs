@@ -29,7 +29,8 @@ fn write_json(snapshot: &Snapshot) -> Vec<u8> {
         .map(|(spec, _)| (spec.source.clone(), problems_of(snapshot, &spec.source)))
         .chain(broken_sources(snapshot).map(|source| (source.to_owned(), problems_of(snapshot, source))))
         .collect();
-    let rows_of = specs.iter().map(|(spec, enabled)| (Some(*spec), *enabled)).chain(std::iter::repeat((None, false)));
+    let rows_of =
+        specs.iter().map(|(spec, enabled)| (Some(*spec), *enabled)).chain(std::iter::repeat((None, false)));
     for ((source, problems), (spec, enabled)) in problems.iter().zip(rows_of) {
         rows.push(Listed { spec, source, enabled, problems });
     }
@@ -78,8 +79,12 @@ pub fn describe(problem: &SourceProblem) -> String {
 /// Files that gave no tool at all.
 fn broken_sources(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
     let loaded: Vec<&str> = all_specs(snapshot).iter().map(|(spec, _)| spec.source.as_str()).collect();
-    let mut broken: Vec<&str> =
-        snapshot.problems().iter().map(|problem| problem.source.as_str()).filter(|s| !loaded.contains(s)).collect();
+    let mut broken: Vec<&str> = snapshot
+        .problems()
+        .iter()
+        .map(|problem| problem.source.as_str())
+        .filter(|s| !loaded.contains(s))
+        .collect();
     broken.sort_unstable();
     broken.dedup();
     broken.into_iter()

@@ -49,14 +49,40 @@ impl Kind {
         const INPUT: (&str, &str) = ("NAME.input.schema.json", template!("input.schema.json"));
         const OUTPUT: (&str, &str) = ("NAME.output.schema.json", template!("output.schema.json"));
         match self {
-            Kind::Python => &[("NAME.tool.yaml", template!("python.tool.yaml")), ("NAME.py", template!("python.py")), INPUT, OUTPUT],
-            Kind::Cli => &[("NAME.tool.yaml", template!("cli.tool.yaml")), ("NAME.sh", template!("cli.sh")), INPUT, OUTPUT],
-            Kind::Node => &[("NAME.tool.yaml", template!("node.tool.yaml")), ("NAME.mjs", template!("node.mjs")), INPUT, OUTPUT],
-            Kind::Php => &[("NAME.tool.yaml", template!("php.tool.yaml")), ("NAME.php", template!("php.php")), INPUT, OUTPUT],
+            Kind::Python => &[
+                ("NAME.tool.yaml", template!("python.tool.yaml")),
+                ("NAME.py", template!("python.py")),
+                INPUT,
+                OUTPUT,
+            ],
+            Kind::Cli => &[
+                ("NAME.tool.yaml", template!("cli.tool.yaml")),
+                ("NAME.sh", template!("cli.sh")),
+                INPUT,
+                OUTPUT,
+            ],
+            Kind::Node => &[
+                ("NAME.tool.yaml", template!("node.tool.yaml")),
+                ("NAME.mjs", template!("node.mjs")),
+                INPUT,
+                OUTPUT,
+            ],
+            Kind::Php => &[
+                ("NAME.tool.yaml", template!("php.tool.yaml")),
+                ("NAME.php", template!("php.php")),
+                INPUT,
+                OUTPUT,
+            ],
             Kind::Http => &[("NAME.tool.yaml", template!("http.tool.yaml"))],
-            Kind::Process => &[("NAME/tool.json", template!("process.json")), ("NAME/NAME.py", template!("line.py"))],
-            Kind::Binary => &[("NAME/tool.json", template!("binary.json")), ("NAME/NAME.c", template!("binary.c"))],
-            Kind::PythonUvScript => &[("NAME/tool.json", template!("uv.json")), ("NAME/NAME.py", template!("uv.py"))],
+            Kind::Process => {
+                &[("NAME/tool.json", template!("process.json")), ("NAME/NAME.py", template!("line.py"))]
+            }
+            Kind::Binary => {
+                &[("NAME/tool.json", template!("binary.json")), ("NAME/NAME.c", template!("binary.c"))]
+            }
+            Kind::PythonUvScript => {
+                &[("NAME/tool.json", template!("uv.json")), ("NAME/NAME.py", template!("uv.py"))]
+            }
         }
     }
 }
@@ -66,9 +92,16 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     let root = place.yard.unwrap_or_else(|| PathBuf::from("."));
     let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name.as_str()));
     check_name(&name, module, tool)?;
-    let folder = if module == "tools" { "tools".to_owned() } else { format!("tools/{}", module.replace('.', "/")) };
-    let files: Vec<(String, String)> =
-        kind.files().iter().map(|(file, text)| (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, module, tool))).collect();
+    let folder =
+        if module == "tools" { "tools".to_owned() } else { format!("tools/{}", module.replace('.', "/")) };
+    let id = id(kind, module, tool);
+    let files: Vec<(String, String)> = kind
+        .files()
+        .iter()
+        .map(|(file, text)| {
+            (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, &id, tool))
+        })
+        .collect();
     if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).exists()) {
         let message = format!("{taken} is there already; nothing was made");
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
@@ -80,7 +113,7 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     if kind == Kind::Binary {
         compile(&root.join(format!("{folder}/{tool}")), tool)?;
     }
-    output::line(format!("try: toolyard test {tool} --yard {}", root.display()));
+    output::line(format!("try: toolyard test {id} --yard {}", root.display()));
     Ok(0)
 }
 
@@ -88,17 +121,31 @@ fn check_name(name: &str, module: &str, tool: &str) -> Result<(), Error> {
     let good = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
-    if module.split('.').all(good) && good(tool) && tool.len() <= 64 && !tool.starts_with(|c: char| c.is_ascii_digit()) {
+    if module.split('.').all(good)
+        && good(tool)
+        && tool.len() <= 64
+        && !tool.starts_with(|c: char| c.is_ascii_digit())
+    {
         return Ok(());
     }
     Err(Error::new(ErrorKind::InvalidInput, format!("'{name}' is not a name for a tool"))
         .hint("use a-z, 0-9 and _, for example word_count or text.word_count"))
 }
 
-fn fill(text: &str, folder: &str, module: &str, tool: &str) -> String {
-    let id = if module == "tools" { tool.to_owned() } else { format!("{module}.{tool}") };
+/// The folder names the module of a tool file in it, so that the short name is enough; a manifest has a folder of
+/// its own, and nested modules must be spelled out.
+fn id(kind: Kind, module: &str, tool: &str) -> String {
+    let manifest = matches!(kind, Kind::Process | Kind::Binary | Kind::PythonUvScript);
+    if module == "tools" || (!manifest && !module.contains('.')) {
+        tool.to_owned()
+    } else {
+        format!("{module}.{tool}")
+    }
+}
+
+fn fill(text: &str, folder: &str, id: &str, tool: &str) -> String {
     let dotted = folder.replace('/', ".");
-    text.replace("@ID@", &id).replace("@TOOL@", tool).replace("@FOLDER@", folder).replace("@MODULE@", &dotted)
+    text.replace("@ID@", id).replace("@TOOL@", tool).replace("@FOLDER@", folder).replace("@MODULE@", &dotted)
 }
 
 /// A native program must be built before it is a tool.
@@ -110,7 +157,10 @@ fn compile(folder: &Path, tool: &str) -> Result<(), Error> {
             output::note(format!("built {}", program.display()));
             Ok(())
         }
-        _ => Err(Error::new(ErrorKind::FileNotFound, format!("{} was made, but no C compiler (cc) could build it", source.display()))
-            .hint(format!("build it yourself: cc -O2 -o {} {}", program.display(), source.display()))),
+        _ => Err(Error::new(
+            ErrorKind::FileNotFound,
+            format!("{} was made, but no C compiler (cc) could build it", source.display()),
+        )
+        .hint(format!("build it yourself: cc -O2 -o {} {}", program.display(), source.display()))),
     }
 }

@@ -26,7 +26,8 @@ pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
     place.yard = args.dir.or(place.yard);
     let mut yard = Yard::open(&place)?;
     if let Some(text) = &args.listen {
-        yard.config.server.listen = parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
+        yard.config.server.listen =
+            parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
     }
     large_runtime()?.block_on(run_server(yard))
 }
@@ -38,7 +39,8 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
         Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))
             .hint("another program may use the port; choose one with --listen")
     })?;
-    let address = listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    let address =
+        listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let snapshot = engine.registry.snapshot();
     for problem in snapshot.problems() {
         let word = if problem.severity == Severity::Error { "error" } else { "warning" };
@@ -64,7 +66,8 @@ pub fn options(server: &Server) -> Options {
 
 /// Resolves at the first SIGINT or SIGTERM.
 fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
-    let failed = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
+    let failed =
+        |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     Ok(async move {

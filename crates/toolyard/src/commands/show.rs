@@ -18,7 +18,8 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     let yard = Yard::open(&place)?;
     let snapshot = yard.load();
     let specs = all_specs(&snapshot);
-    let found = specs.iter().find(|(spec, _)| spec.exposed.as_str() == args.name || spec.name.as_str() == args.name);
+    let found =
+        specs.iter().find(|(spec, _)| spec.exposed.as_str() == args.name || spec.name.as_str() == args.name);
     let (spec, enabled) = *found.ok_or_else(|| unknown(&snapshot, &args.name))?;
     let problems = problems_of(&snapshot, &spec.source);
     if place.json {
@@ -51,7 +52,10 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     }
     add(format!("canonical name  {}", spec.name));
     add(format!("kind            {}", spec.kind));
-    add(format!("version         {}", spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string)));
+    add(format!(
+        "version         {}",
+        spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string)
+    ));
     add(format!("file            {}", spec.source));
     let limits = spec.limits;
     add(format!("timeout         {} ms", limits.timeout.as_millis()));
@@ -109,7 +113,11 @@ fn conduct(conduct: &Conduct) -> Vec<String> {
         lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per.as_millis()));
     }
     if let Some(retry) = conduct.retry {
-        lines.push(format!("retry           up to {} runs, pausing {} ms and more", retry.attempts, retry.backoff.as_millis()));
+        lines.push(format!(
+            "retry           up to {} runs, pausing {} ms and more",
+            retry.attempts,
+            retry.backoff.as_millis()
+        ));
     }
     if conduct.context {
         lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());

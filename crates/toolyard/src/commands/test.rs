@@ -36,7 +36,11 @@ async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, E
             let name = example.name.clone().unwrap_or_else(|| format!("example {}", i + 1));
             let result = run_example(&engine, entry, example).await;
             let detail = result.as_ref().err().map_or(String::new(), |what| format!(": {what}"));
-            rows.push(checkup::Row { name: "example", ok: result.is_ok(), detail: format!("{}: {name}{detail}", entry.spec.exposed) });
+            rows.push(checkup::Row {
+                name: "example",
+                ok: result.is_ok(),
+                detail: format!("{}: {name}{detail}", entry.spec.exposed),
+            });
         }
     }
     if let Some(server) = server {
@@ -51,7 +55,10 @@ fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
     if names.is_empty() {
         return Ok(snapshot.entries().to_vec());
     }
-    names.iter().map(|name| engine.registry.find(name).ok_or_else(|| super::show::unknown(&snapshot, name))).collect()
+    names
+        .iter()
+        .map(|name| engine.registry.find(name).ok_or_else(|| super::show::unknown(&snapshot, name)))
+        .collect()
 }
 
 /// Tools may call their own yard; it is served on its own address while the examples run. When the address is
@@ -81,10 +88,14 @@ fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
     match (outcome.error(), expect) {
         (Some(error), Expect::Error(wanted)) => {
             let row = error.kind.row();
-            let names = [row.code, row.name, row.error_type, error.details.tool_code.as_deref().unwrap_or_default()];
+            let names =
+                [row.code, row.name, row.error_type, error.details.tool_code.as_deref().unwrap_or_default()];
             match names.contains(&wanted.as_str()) {
                 true => Ok(()),
-                false => Err(format!("it failed with {} ({}), not with {wanted}: {}", row.code, row.name, error.message)),
+                false => Err(format!(
+                    "it failed with {} ({}), not with {wanted}: {}",
+                    row.code, row.name, error.message
+                )),
             }
         }
         (Some(error), _) => Err(format!("it failed: {}", error.message)),
@@ -105,7 +116,13 @@ fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
 
 fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, engine: &Engine) -> u8 {
     let failed = rows.iter().filter(|row| !row.ok).count();
-    let broken = engine.registry.snapshot().problems().iter().filter(|p| p.severity == toolyard_engine::Severity::Error).count();
+    let broken = engine
+        .registry
+        .snapshot()
+        .problems()
+        .iter()
+        .filter(|p| p.severity == toolyard_engine::Severity::Error)
+        .count();
     if as_json {
         output::line(checkup::write(rows));
     } else {
@@ -116,7 +133,10 @@ fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, eng
             output::note(format!("{without} tool(s) have no examples"));
         }
         if broken > 0 {
-            output::note(format!("{broken} problem(s) keep tools from loading; 'toolyard check --yard {}' shows them", yard.root.display()));
+            output::note(format!(
+                "{broken} problem(s) keep tools from loading; 'toolyard check --yard {}' shows them",
+                yard.root.display()
+            ));
         }
         output::line(format!("{} passed, {failed} failed", rows.len() - failed));
     }

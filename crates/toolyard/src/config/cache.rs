@@ -19,6 +19,9 @@ impl Cache {
 
     pub fn options(&self) -> Options {
         let default = Options::default();
-        Options { max_bytes: self.max_bytes.unwrap_or(default.max_bytes), ttl: self.ttl.unwrap_or(default.ttl) }
+        Options {
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
+            ttl: self.ttl.unwrap_or(default.ttl),
+        }
     }
 }

@@ -15,8 +15,9 @@ pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error
         let Some(name) = name.to_str() else { continue };
         let Some(rest) = name.strip_prefix("TOOLYARD_").filter(|_| !OTHERS.contains(&name)) else { continue };
         let refuse = |what: &str| {
-            Error::new(ErrorKind::InvalidInput, format!("the environment variable {name} {what}"))
-                .hint("configuration variables are TOOLYARD_<SECTION>_<KEY>, for example TOOLYARD_SERVER_LISTEN")
+            Error::new(ErrorKind::InvalidInput, format!("the environment variable {name} {what}")).hint(
+                "configuration variables are TOOLYARD_<SECTION>_<KEY>, for example TOOLYARD_SERVER_LISTEN",
+            )
         };
         let value = value.to_str().ok_or_else(|| refuse("is not UTF-8"))?;
         let rest = rest.to_ascii_lowercase();

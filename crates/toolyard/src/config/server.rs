@@ -47,7 +47,9 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let text = text.replace("localhost:", "127.0.0.1:");
     let listen: SocketAddr = text.parse().map_err(|_| format!("'{text}' is not an address with a port"))?;
     if !listen.ip().is_loopback() {
-        return Err(format!("{listen} can be reached from other machines, and there is no authentication yet"));
+        return Err(format!(
+            "{listen} can be reached from other machines, and there is no authentication yet"
+        ));
     }
     Ok(listen)
 }

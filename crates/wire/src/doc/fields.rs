@@ -20,7 +20,10 @@ impl<'n> Fields<'n> {
     pub fn open(node: &'n Node, prefix: &str) -> Result<Fields<'n>, Problem> {
         let Value::Map(entries) = &node.value else {
             let what = if prefix.is_empty() { "the document".to_owned() } else { format!("'{prefix}'") };
-            return Err(Problem::new(node.place, format!("{what} must be a map of fields, not {}", node.kind())));
+            return Err(Problem::new(
+                node.place,
+                format!("{what} must be a map of fields, not {}", node.kind()),
+            ));
         };
         Ok(Fields {
             entries: entries.iter().map(|(key, node)| (key.text.as_str(), key.place, node)).collect(),
@@ -88,7 +91,12 @@ impl<'n> Fields<'n> {
         match number.parse::<u64>() {
             Ok(value) if range.contains(&value) => Some(value),
             _ => {
-                let message = format!("'{}{name}' must be a whole number from {} to {}, not {number}", self.prefix, range.start(), range.end());
+                let message = format!(
+                    "'{}{name}' must be a whole number from {} to {}, not {number}",
+                    self.prefix,
+                    range.start(),
+                    range.end()
+                );
                 self.problems.push(Problem::new(node.place, message));
                 None
             }
@@ -111,7 +119,11 @@ impl<'n> Fields<'n> {
                 Value::Text(text) => texts.push((text.as_str(), item.place)),
                 _ => {
                     let hint = "put quotes around it if a text is meant";
-                    self.problem(item.place, format!("'{}{name}' must hold texts only, not {}", self.prefix, item.kind()), hint);
+                    self.problem(
+                        item.place,
+                        format!("'{}{name}' must hold texts only, not {}", self.prefix, item.kind()),
+                        hint,
+                    );
                     return None;
                 }
             }
@@ -152,7 +164,10 @@ impl<'n> Fields<'n> {
         for (name, place, _) in std::mem::take(&mut self.entries) {
             let full = format!("{}{name}", self.prefix);
             if let Some((_, why)) = unsupported.iter().find(|(known, _)| *known == name) {
-                self.problems.push(Problem::new(place, format!("'{full}' is not supported: {why}")).hint("remove it; it would have no effect"));
+                self.problems.push(
+                    Problem::new(place, format!("'{full}' is not supported: {why}"))
+                        .hint("remove it; it would have no effect"),
+                );
                 continue;
             }
             let mut problem = Problem::new(place, format!("unknown field '{full}'"));

@@ -57,8 +57,11 @@ fn attach(
 }
 
 fn problem(defect: Defect) -> Problem {
-    Problem::new(Place { line: defect.line, column: defect.column }, format!("not valid JSON: {}", defect.what))
-        .hint("JSON wants double quotes, no comments and no trailing commas")
+    Problem::new(
+        Place { line: defect.line, column: defect.column },
+        format!("not valid JSON: {}", defect.what),
+    )
+    .hint("JSON wants double quotes, no comments and no trailing commas")
 }
 
 /// Byte offsets to lines and columns.

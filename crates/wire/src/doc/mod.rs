@@ -71,7 +71,8 @@ pub fn read(language: Language, bytes: &[u8]) -> Result<Node, Problem> {
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned();
-        Problem::new(Place::after(&good), "the file is not UTF-8 from here on").hint("save it with UTF-8 encoding")
+        Problem::new(Place::after(&good), "the file is not UTF-8 from here on")
+            .hint("save it with UTF-8 encoding")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match language {

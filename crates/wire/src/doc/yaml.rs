@@ -34,7 +34,13 @@ struct Reader {
 type Events<'a> = Parser<'a, saphyr_parser::StrInput<'a>>;
 
 impl Reader {
-    fn node(&mut self, event: Event<'_>, span: Span, events: &mut Events<'_>, depth: usize) -> Result<Node, Problem> {
+    fn node(
+        &mut self,
+        event: Event<'_>,
+        span: Span,
+        events: &mut Events<'_>,
+        depth: usize,
+    ) -> Result<Node, Problem> {
         let place = place(&span);
         if depth > MAX_DEPTH {
             return Err(Problem::new(place, format!("the nesting is deeper than {MAX_DEPTH} levels")));
@@ -89,7 +95,12 @@ impl Reader {
             let key = match event {
                 Event::MappingEnd => return Ok(Value::Map(entries)),
                 Event::Scalar(text, ..) => Key { text: text.into_owned(), place: place(&span) },
-                _ => return Err(Problem::new(place(&span), "a name was expected here, not a list, map or alias")),
+                _ => {
+                    return Err(Problem::new(
+                        place(&span),
+                        "a name was expected here, not a list, map or alias",
+                    ));
+                }
             };
             let (event, span) = next(events)?;
             let node = self.node(event, span, events, depth + 1)?;
@@ -158,7 +169,11 @@ fn number(text: &str) -> Option<Result<String, &'static str>> {
             && !digits.is_empty()
             && digits.chars().all(|c| c.is_digit(radix))
         {
-            return Some(u128::from_str_radix(digits, radix).map(|n| n.to_string()).map_err(|_| "this number is too large"));
+            return Some(
+                u128::from_str_radix(digits, radix)
+                    .map(|n| n.to_string())
+                    .map_err(|_| "this number is too large"),
+            );
         }
     }
     if matches!(body, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
@@ -187,7 +202,9 @@ mod tests {
     #[test]
     fn scalars_follow_the_core_schema() {
         assert_eq!(
-            json("a: 1\nb: '1'\nc: yes\nd: true\ne: ~\nf: 1.50\ng: 0x1f\nh: 1e3\ni: 2024-01-01\nj: 1.2.3\nk: !!str 5\nl: 007"),
+            json(
+                "a: 1\nb: '1'\nc: yes\nd: true\ne: ~\nf: 1.50\ng: 0x1f\nh: 1e3\ni: 2024-01-01\nj: 1.2.3\nk: !!str 5\nl: 007"
+            ),
             r#"{"a":1,"b":"1","c":"yes","d":true,"e":null,"f":1.5,"g":31,"h":1000.0,"i":"2024-01-01","j":"1.2.3","k":"5","l":7}"#
         );
         assert_eq!(json("n: 123456789012345678901234567890"), r#"{"n":123456789012345678901234567890}"#);

@@ -49,7 +49,9 @@ pub fn arguments(bytes: impl Into<bytes::Bytes>) -> Result<Payload, Error> {
             format!("the arguments must be a JSON object, not {}", other.article()),
         )
         .hint("send the tool's parameters as {\"name\": value, …}; {} when it takes none")),
-        Err(defect) => Err(Error::new(ErrorKind::InvalidInput, format!("the arguments are not valid JSON: {defect}"))
-            .hint("JSON is UTF-8 text with double-quoted names, no comments and no trailing commas")),
+        Err(defect) => {
+            Err(Error::new(ErrorKind::InvalidInput, format!("the arguments are not valid JSON: {defect}"))
+                .hint("JSON is UTF-8 text with double-quoted names, no comments and no trailing commas"))
+        }
     }
 }

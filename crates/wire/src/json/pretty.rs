@@ -62,6 +62,9 @@ mod tests {
     #[test]
     fn values_are_indented_and_unchanged() {
         let text = pretty(br#"{"a":[1.50,{"b":"\u00e9"}],"c":{},"d":[]}"#).unwrap();
-        assert_eq!(text, "{\n  \"a\": [\n    1.50,\n    {\n      \"b\": \"\\u00e9\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}");
+        assert_eq!(
+            text,
+            "{\n  \"a\": [\n    1.50,\n    {\n      \"b\": \"\\u00e9\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}"
+        );
     }
 }

@@ -114,22 +114,34 @@ impl<'a> Tokens<'a> {
         loop {
             self.skip_space();
             let Some(&byte) = self.text.as_bytes().get(self.at) else {
-                return if self.expect == Expect::Nothing { Ok(None) } else { Err(self.defect(self.at, "the text ends too early")) };
+                return if self.expect == Expect::Nothing {
+                    Ok(None)
+                } else {
+                    Err(self.defect(self.at, "the text ends too early"))
+                };
             };
             match (self.expect, byte) {
-                (Expect::Nothing, _) => return Err(self.defect(self.at, "there is more text after the value")),
+                (Expect::Nothing, _) => {
+                    return Err(self.defect(self.at, "there is more text after the value"));
+                }
                 (Expect::CommaOrEnd, b',') => {
                     self.at += 1;
                     let in_object = matches!(self.open.last(), Some(Some(_)));
                     self.expect = if in_object { Expect::Key } else { Expect::Value };
                 }
-                (Expect::CommaOrEnd | Expect::FirstKeyOrEnd, b'}') if matches!(self.open.last(), Some(Some(_))) => {
+                (Expect::CommaOrEnd | Expect::FirstKeyOrEnd, b'}')
+                    if matches!(self.open.last(), Some(Some(_))) =>
+                {
                     return Ok(Some(self.close(Token::ObjectEnd)));
                 }
-                (Expect::CommaOrEnd | Expect::FirstValueOrEnd, b']') if matches!(self.open.last(), Some(None)) => {
+                (Expect::CommaOrEnd | Expect::FirstValueOrEnd, b']')
+                    if matches!(self.open.last(), Some(None)) =>
+                {
                     return Ok(Some(self.close(Token::ArrayEnd)));
                 }
-                (Expect::CommaOrEnd, _) => return Err(self.defect(self.at, "a comma or closing bracket is missing")),
+                (Expect::CommaOrEnd, _) => {
+                    return Err(self.defect(self.at, "a comma or closing bracket is missing"));
+                }
                 (Expect::Key | Expect::FirstKeyOrEnd, b'"') => return self.key().map(Some),
                 (Expect::Key | Expect::FirstKeyOrEnd, _) => {
                     return Err(self.defect(self.at, "a double-quoted member name was expected"));
@@ -263,7 +275,9 @@ impl<'a> Tokens<'a> {
                     return Ok(Cow::Borrowed(&self.text[start..at]));
                 }
                 Some(b'\\') => return self.escaped_string(start, at).map(Cow::Owned),
-                Some(0..=0x1f) => return Err(self.defect(at, "a control character stands unescaped in a string")),
+                Some(0..=0x1f) => {
+                    return Err(self.defect(at, "a control character stands unescaped in a string"));
+                }
                 Some(_) => at += 1,
                 None => return Err(self.defect(start - 1, "a string is not closed")),
             }
@@ -281,7 +295,9 @@ impl<'a> Tokens<'a> {
                     return Ok(out);
                 }
                 Some(b'\\') => out.push(self.escape()?),
-                Some(0..=0x1f) => return Err(self.defect(self.at, "a control character stands unescaped in a string")),
+                Some(0..=0x1f) => {
+                    return Err(self.defect(self.at, "a control character stands unescaped in a string"));
+                }
                 Some(_) => {
                     let rest = &self.text[self.at..];
                     let plain = rest.find(|c: char| c == '"' || c == '\\' || c < ' ').unwrap_or(rest.len());
@@ -327,11 +343,13 @@ impl<'a> Tokens<'a> {
     }
 
     fn hex4(&mut self, start: usize) -> Result<u32, Defect> {
-        let digits = self.text.as_bytes().get(self.at..self.at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+        let digits =
+            self.text.as_bytes().get(self.at..self.at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
         let Some(digits) = digits else {
             return Err(self.defect(start, "\\u needs four hex digits"));
         };
-        let code = digits.iter().fold(0, |code, &digit| code * 16 + (digit as char).to_digit(16).unwrap_or(0));
+        let code =
+            digits.iter().fold(0, |code, &digit| code * 16 + (digit as char).to_digit(16).unwrap_or(0));
         self.at += 4;
         Ok(code)
     }

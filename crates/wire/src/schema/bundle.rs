@@ -26,14 +26,18 @@ pub fn bundle(schema: &Node, home: &str, read: &mut ReadFile<'_>) -> Result<Bund
             Some(_) => {}
             None => {
                 let hint = "use https://json-schema.org/draft/2020-12/schema or http://json-schema.org/draft-07/schema#";
-                return Err(Problem::new(schema.place, format!("'$schema' {uri:?} is not supported")).hint(hint));
+                return Err(
+                    Problem::new(schema.place, format!("'$schema' {uri:?} is not supported")).hint(hint)
+                );
             }
         }
     }
     let position = Position { file: &base, key: None };
     bundler.rewrite(&mut root, &position, schema.place)?;
-    let files: Vec<String> = std::iter::once(base.clone()).filter(|base| base != home)
-        .chain(bundler.files.iter().map(|file| file.path.clone())).collect();
+    let files: Vec<String> = std::iter::once(base.clone())
+        .filter(|base| base != home)
+        .chain(bundler.files.iter().map(|file| file.path.clone()))
+        .collect();
     bundler.embed(&mut root, schema.place)?;
     Ok(Bundled { json: root.to_json(), files })
 }
@@ -98,9 +102,16 @@ impl Bundler<'_, '_> {
     }
 
     /// A map from names of the author's choice to schemas.
-    fn rewrite_named(&mut self, node: &mut Node, position: &Position<'_>, place: Place) -> Result<(), Problem> {
+    fn rewrite_named(
+        &mut self,
+        node: &mut Node,
+        position: &Position<'_>,
+        place: Place,
+    ) -> Result<(), Problem> {
         match &mut node.value {
-            Value::Map(entries) => entries.iter_mut().try_for_each(|(_, member)| self.rewrite(member, position, place)),
+            Value::Map(entries) => {
+                entries.iter_mut().try_for_each(|(_, member)| self.rewrite(member, position, place))
+            }
             _ => Ok(()),
         }
     }
@@ -140,8 +151,11 @@ impl Bundler<'_, '_> {
     fn file(&mut self, path: &str, place: Place) -> Result<String, Problem> {
         if self.stack.iter().any(|open| open == path) {
             let chain = self.stack.iter().map(String::as_str).chain([path]).collect::<Vec<_>>().join(" → ");
-            return Err(Problem::new(place, format!("schema files refer to each other in a circle: {chain}"))
-                .hint("put schemas that need each other into one file"));
+            return Err(Problem::new(
+                place,
+                format!("schema files refer to each other in a circle: {chain}"),
+            )
+            .hint("put schemas that need each other into one file"));
         }
         if let Some(known) = self.files.iter().find(|file| file.path == path) {
             return Ok(known.key.clone());
@@ -151,8 +165,15 @@ impl Bundler<'_, '_> {
             // Embedded, the file is part of the whole and has no address of its own.
             entries.retain(|(key, _)| !matches!(key.text.as_str(), "$id" | "$schema"));
         }
-        let key: String = path.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' }).collect();
-        let key = if self.files.iter().any(|file| file.key == key) { format!("{key}.{}", self.files.len()) } else { key };
+        let key: String = path
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' })
+            .collect();
+        let key = if self.files.iter().any(|file| file.key == key) {
+            format!("{key}.{}", self.files.len())
+        } else {
+            key
+        };
         let slot = self.files.len();
         self.files.push(Embedded { path: path.to_owned(), key: key.clone(), node: None });
         self.stack.push(path.to_owned());
@@ -175,7 +196,9 @@ impl Bundler<'_, '_> {
         };
         match entries.iter_mut().find(|(key, _)| key.text == self.keyword) {
             Some((_, Node { value: Value::Map(defs), .. })) => defs.extend(embedded),
-            Some(_) => return Err(Problem::new(place, format!("'{}' of the schema must be a map", self.keyword))),
+            Some(_) => {
+                return Err(Problem::new(place, format!("'{}' of the schema must be a map", self.keyword)));
+            }
             None => {
                 let value = Value::Map(embedded.collect());
                 entries.push((Key { text: self.keyword.to_owned(), place }, Node { value, place }));
@@ -225,7 +248,8 @@ fn resolve(file: &str, path: &str) -> Result<String, String> {
 }
 
 fn missing(place: Place, path: &str, what: &str) -> Problem {
-    Problem::new(place, format!("the schema file {path} {what}")).hint("'$ref' is relative to the file it stands in")
+    Problem::new(place, format!("the schema file {path} {what}"))
+        .hint("'$ref' is relative to the file it stands in")
 }
 
 fn text(node: &Node) -> Option<&str> {
@@ -262,7 +286,8 @@ mod tests {
 
     #[test]
     fn files_are_embedded_once_and_their_own_pointers_follow() {
-        let common = r##"{"$id":"x","definitions":{"id":{"$ref":"#/definitions/raw"},"raw":{"type":"integer"}}}"##;
+        let common =
+            r##"{"$id":"x","definitions":{"id":{"$ref":"#/definitions/raw"},"raw":{"type":"integer"}}}"##;
         let schema = "type: object\nproperties:\n  a: {$ref: '../common.json#/definitions/id'}\n  b: {$ref: '../common.json#/definitions/raw'}\n  c: {enum: [{$ref: nothing}]}\n  $ref: {type: string}";
         let (json, files) = run(schema, &[("tools/common.json", common)]).unwrap();
         assert_eq!(
@@ -280,7 +305,10 @@ mod tests {
 
     #[test]
     fn circles_escapes_and_missing_files_are_refused() {
-        let circle = [("tools/a.json", r##"{"$ref":"b.json#/x"}"##), ("tools/b.json", r##"{"x":{"$ref":"a.json#"}}"##)];
+        let circle = [
+            ("tools/a.json", r##"{"$ref":"b.json#/x"}"##),
+            ("tools/b.json", r##"{"x":{"$ref":"a.json#"}}"##),
+        ];
         assert!(run("properties: {p: {$ref: ../a.json}}", &circle).unwrap_err().contains("circle"));
         assert!(run("$ref: ../../../etc/passwd", &[]).unwrap_err().contains("out of the yard"));
         assert!(run("$ref: /etc/passwd", &[]).unwrap_err().contains("relative"));

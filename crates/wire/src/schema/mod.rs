@@ -24,7 +24,9 @@ impl Schema {
         cycles::refuse(&schema)?;
         let draft = match schema.get("$schema").and_then(Value::as_str) {
             None => jsonschema::Draft::Draft202012,
-            Some(uri) => draft(uri).ok_or_else(|| format!("the '$schema' {uri:?} is neither 2020-12 nor draft-07"))?,
+            Some(uri) => {
+                draft(uri).ok_or_else(|| format!("the '$schema' {uri:?} is neither 2020-12 nor draft-07"))?
+            }
         };
         let validator = jsonschema::options().with_draft(draft).with_retriever(Nowhere).build(&schema);
         validator.map(|validator| Schema { validator }).map_err(|error| {
@@ -37,15 +39,19 @@ impl Schema {
 
 impl Check for Schema {
     fn check(&self, payload: &Payload) -> Result<(), Vec<Violation>> {
-        let value: Value = serde_json::from_slice(payload.bytes())
-            .map_err(|error| vec![Violation { pointer: String::new(), message: format!("not JSON: {error}") }])?;
+        let value: Value = serde_json::from_slice(payload.bytes()).map_err(|error| {
+            vec![Violation { pointer: String::new(), message: format!("not JSON: {error}") }]
+        })?;
         if self.validator.is_valid(&value) {
             return Ok(());
         }
         // Masked: a value that breaks its schema may be a secret, and messages go to logs.
         let violations = self.validator.iter_errors(&value).take(MAX_VIOLATIONS);
         Err(violations
-            .map(|error| Violation { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
+            .map(|error| Violation {
+                pointer: error.instance_path().to_string(),
+                message: error.masked().to_string(),
+            })
             .collect())
     }
 }
@@ -64,7 +70,10 @@ pub(crate) fn draft(uri: &str) -> Option<jsonschema::Draft> {
 struct Nowhere;
 
 impl jsonschema::Retrieve for Nowhere {
-    fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+    fn retrieve(
+        &self,
+        uri: &jsonschema::Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err(format!("'{uri}' is not part of this schema, and nothing is fetched").into())
     }
 }
@@ -90,7 +99,9 @@ mod tests {
 
     #[test]
     fn both_drafts_are_known_and_no_other() {
-        let with = |uri: &str| Schema::compile(format!(r#"{{"$schema":"{uri}","type":"object"}}"#).as_bytes()).map(|_| ());
+        let with = |uri: &str| {
+            Schema::compile(format!(r#"{{"$schema":"{uri}","type":"object"}}"#).as_bytes()).map(|_| ())
+        };
         assert_eq!(with("https://json-schema.org/draft/2020-12/schema"), Ok(()));
         assert_eq!(with("http://json-schema.org/draft-07/schema#"), Ok(()));
         assert!(with("http://json-schema.org/draft-04/schema#").unwrap_err().contains("neither"));
@@ -102,7 +113,10 @@ mod tests {
             (r#"{"$ref":"https://evil.example/schema.json"}"#, "nothing is fetched"),
             (r#"{"$ref":"file:///etc/passwd"}"#, "nothing is fetched"),
             (r##"{"$ref":"#"}"##, "refers to itself"),
-            (r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##, "refers to itself"),
+            (
+                r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+                "refers to itself",
+            ),
             (r##"{"allOf":[{"anyOf":[{"$ref":"#"}]}]}"##, "refers to itself"),
             (r#"{"type":"objekt"}"#, "not a valid JSON Schema"),
         ] {
