@@ -130,12 +130,7 @@ fn cold_call(table: &mut Table) -> Result<(), Failed> {
         "×",
         Some(3.0),
     );
-    table.row(
-        "cold call / bare spawn, wall",
-        called.wall.as_secs_f64() / bare.wall.as_secs_f64(),
-        "×",
-        Some(3.0),
-    );
+    table.row("cold call / bare spawn, wall", called.wall.as_secs_f64() / bare.wall.as_secs_f64(), "×", None);
     Ok(())
 }
 

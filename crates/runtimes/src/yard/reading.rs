@@ -106,6 +106,7 @@ impl Reading<'_> {
     /// The runner for a child process.
     pub fn spawn(&self, fields: &mut Fields<'_>, spawn: Spawn<'_>) -> Option<Plan> {
         let Loader { root, host, launcher, .. } = self.loader;
+        self.refuse_code(fields, &spawn)?;
         let mut arguments = Vec::with_capacity(spawn.arguments.len());
         let mut files = spawn.files;
         for (text, place) in spawn.arguments {
@@ -148,6 +149,29 @@ impl Reading<'_> {
             contract: spawn.contract,
         });
         Some(Plan { runner, files, warnings })
+    }
+
+    /// A value put into program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
+    fn refuse_code(&self, fields: &mut Fields<'_>, spawn: &Spawn<'_>) -> Option<()> {
+        let program = match &spawn.program {
+            Program::Named(name) | Program::Resolved { name, .. } => name.as_str(),
+            Program::Prepared(_) => "python",
+        };
+        let texts = spawn.arguments.iter().map(|(text, _)| *text);
+        let interpreted = std::iter::once(program).chain(texts).any(is_interpreter);
+        for pair in spawn.arguments.windows(2) {
+            let [(flag, _), (code, place)] = pair else { continue };
+            let takes_code =
+                matches!(*flag, "-c" | "-e" | "-r" | "-p" | "-E" | "--eval" | "--print" | "--command");
+            if interpreted && takes_code && ["{{", "{%"].iter().any(|mark| code.contains(mark)) {
+                let message = format!(
+                    "a template inside the program text after '{flag}' would let callers run code of their own"
+                );
+                fields.problem(*place, message, "keep the text fixed and pass the value as an argument after it, for example sh -c 'echo \"$1\"' sh \"{{ input.x }}\"");
+                return None;
+            }
+        }
+        Some(())
     }
 
     /// Compiles `schema.input` and `schema.output`, however the format calls them.
@@ -284,6 +308,37 @@ fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
     };
     let template = Template::parse(text, Target::Text);
     template.map_err(|what| map.problem(node.place, what, "templates look like {{ input.name }}")).ok()
+}
+
+/// Programs that run text given on their command line.
+fn is_interpreter(text: &str) -> bool {
+    let name = text.rsplit('/').next().unwrap_or(text);
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    matches!(
+        plain,
+        "sh" | "bash"
+            | "dash"
+            | "zsh"
+            | "ksh"
+            | "fish"
+            | "ash"
+            | "busybox"
+            | "python"
+            | "pypy"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "php"
+            | "perl"
+            | "ruby"
+            | "lua"
+            | "awk"
+            | "gawk"
+            | "mawk"
+            | "osascript"
+            | "pwsh"
+    )
 }
 
 /// The argument as a file of the yard, if it is one.

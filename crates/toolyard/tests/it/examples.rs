@@ -5,7 +5,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A copy, so that its state does not land in the repository.
-fn copy() -> Yard {
+pub fn copy() -> Yard {
     let yard = Yard::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard");
     copy_folder(&source, &yard.root());

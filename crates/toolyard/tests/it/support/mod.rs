@@ -2,10 +2,12 @@
 
 mod client;
 mod process;
+mod upstream;
 mod yard;
 
 pub use client::{Answer, Client};
-pub use process::{Running, Server, run_for, signal};
+pub use process::{Ran, Running, Server, run_for, signal};
+pub use upstream::{Upstream, response};
 pub use yard::{As, Kind, Yard};
 
 use std::time::{Duration, Instant};
