@@ -2,6 +2,11 @@
 //!
 //! `scripts/test` unpacks the suite and names its folder in `TOOLYARD_SCHEMA_SUITE`. Cases that need a schema from
 //! elsewhere are part of the test too: they must be refused, because nothing is ever fetched.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test states what it expects, in its helpers too"
+)]
 
 use serde_json::Value;
 use std::path::Path;

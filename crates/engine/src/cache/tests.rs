@@ -1,3 +1,5 @@
+//! What the cache promises: one run for equal calls, nothing kept that must not be, bounds held.
+
 use super::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use toolyard_protocol::{Payload, Timestamp};

@@ -58,7 +58,8 @@ fn call_works_for_every_kind_of_the_example_yard() {
     let mut serve = yard.command();
     serve.args(["serve"]);
     let _server = crate::support::Server::start(serve);
-    let calls: &[(&str, &[&str], fn(&Value) -> bool)] = &[
+    type Example<'a> = (&'a str, &'a [&'a str], fn(&Value) -> bool);
+    let calls: &[Example<'_>] = &[
         ("disk_free", &[], |data| data["size"].as_u64() > Some(0)),
         ("text_stats", &["text=one two"], |data| data["words"] == 2),
         ("cpu_info", &[], |data| data["lscpu"].is_array()),
