@@ -25,7 +25,11 @@ fn every_command_shown_does_what_is_shown() {
         crate::examples::copy_folder(&root.join("examples"), &base.path("examples"));
         for Step { command, expected } in steps {
             let printed = run(&base, &command);
-            assert!(fits(&expected, &printed), "{}: $ {command}\n--- shown\n{expected}\n--- printed\n{printed}", page.display());
+            assert!(
+                fits(&expected, &printed),
+                "{}: $ {command}\n--- shown\n{expected}\n--- printed\n{printed}",
+                page.display()
+            );
             ran += 1;
         }
     }
