@@ -9,4 +9,4 @@ mod kinds;
 pub mod yard;
 
 pub use host::Host;
-pub use yard::{Defaults, Loaded, Loader};
+pub use yard::{Defaults, Loaded, Loader, Seen, WatchOptions, Watcher};

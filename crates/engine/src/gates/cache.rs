@@ -22,7 +22,9 @@ pub async fn reuse_or_run(cache: &Arc<Cache>, call: &Call, entry: &Arc<Entry>, s
     }
     // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
     // the last one has left.
-    let flight = cache.flight(key, || shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed());
+    // The run holds its entry, so that no other can have the same address while it goes on.
+    let version = Arc::as_ptr(entry) as usize;
+    let flight = cache.flight(key, version, || shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed());
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
         Err(_) => Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed))),

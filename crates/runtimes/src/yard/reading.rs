@@ -1,8 +1,9 @@
 //! Reading one tool file: from raw fields to a checked candidate, or to the list of everything wrong with it.
 
 use super::common::Common;
+use super::kept::Notes;
+use super::made::{Content, Made};
 use super::schemas::{self, Compiled};
-use super::stamp::Stamps;
 use super::{Loader, digest, naming, walk::ToolFile};
 use crate::command::{CommandRunner, Program};
 use crate::kinds::{Kind, Plan};
@@ -17,17 +18,30 @@ use toolyard_wire::cache_key::{Canonical, Templated};
 use toolyard_wire::doc::{Fields, Node, Place, Problem};
 use toolyard_wire::template::{Target, Template};
 
+/// An argument longer than this is no path.
+const MAX_PATH: usize = 1024;
+
 /// One tool file and its surroundings.
 pub struct Reading<'a> {
     pub loader: &'a Loader,
     pub file: &'a ToolFile,
     pub bytes: &'a [u8],
     pub common: Common,
+    notes: &'a Notes,
+}
+
+/// Where a document came from.
+pub struct Origin<'a> {
+    pub loader: &'a Loader,
+    pub file: &'a ToolFile,
+    pub bytes: &'a [u8],
+    pub notes: &'a Notes,
 }
 
 /// A file that passed every check.
 pub struct Checked {
     pub candidate: Candidate,
+    pub made: Arc<Made>,
     pub warnings: Vec<String>,
 }
 
@@ -43,7 +57,19 @@ pub struct Spawn<'n> {
     pub warnings: Vec<String>,
 }
 
+impl<'a> Reading<'a> {
+    pub fn new(Origin { loader, file, bytes, notes }: Origin<'a>, common: Common) -> Reading<'a> {
+        Reading { loader, file, bytes, common, notes }
+    }
+}
+
 impl Reading<'_> {
+    /// Remembers that what stands at `path` (relative to the yard; a file, a folder or nothing) decides how this
+    /// tool is read or runs: when it changes, appears or goes, the tool is read again. Call it before looking.
+    pub fn note(&self, path: impl AsRef<Path>) {
+        self.notes.add(self.loader.root.join(path));
+    }
+
     /// The kind of the given name, or a problem that lists the kinds there are.
     pub fn kind(fields: &mut Fields<'_>, field: &'static str, kinds: &[&'static dyn Kind]) -> Option<&'static dyn Kind> {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
@@ -69,6 +95,9 @@ impl Reading<'_> {
         };
         self.refuse_markup(fields, program, *place, "the program")?;
         let mut warnings = Vec::new();
+        if program.contains('/') {
+            self.note(program);
+        }
         if self.loader.host.program(program, &self.loader.root).is_none() {
             warnings.push(format!("line {}: the program '{program}' is not there or is not executable", place.line));
         }
@@ -98,7 +127,7 @@ impl Reading<'_> {
                 fields.problem(place, "an argument holds a NUL character, which no program can receive", "remove it");
                 return None;
             }
-            files.extend(yard_file(root, text));
+            files.extend(self.yard_file(text));
             match Template::parse(text, Target::Text) {
                 Ok(template) => arguments.push(template),
                 Err(what) => {
@@ -108,7 +137,7 @@ impl Reading<'_> {
             }
         }
         if let Program::Named(name) = &spawn.program {
-            files.extend(yard_file(root, name));
+            files.extend(self.yard_file(name));
         }
         let mut warnings = spawn.warnings;
         warnings.extend(self.common.env.iter().filter(|name| host.var(name).is_none()).map(|name| {
@@ -127,12 +156,23 @@ impl Reading<'_> {
         Some(Plan { runner, files, warnings })
     }
 
+    /// The argument as a file of the yard, if it is one. If it could become one, that is noted.
+    fn yard_file(&self, text: &str) -> Option<PathBuf> {
+        let path = Path::new(text);
+        let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
+        if !inside || text.len() > MAX_PATH || path.as_os_str().is_empty() {
+            return None;
+        }
+        self.note(path);
+        self.loader.root.join(path).is_file().then(|| path.to_owned())
+    }
+
     /// Compiles `schema.input` and `schema.output`, however the format calls them.
     pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
         let Some(mut map) = fields.map("schema") else { return [None, None] };
         let compiled = names.map(|name| {
             let node: &Node = map.take(name)?;
-            let compiled = schemas::compile(node, &self.loader.root, &self.file.source);
+            let compiled = schemas::compile(node, &self.loader.root, &self.file.source, self.notes);
             compiled.map_err(|problem| map.problems.push(problem)).ok()
         });
         fields.close(map);
@@ -177,9 +217,10 @@ impl Reading<'_> {
         let mut files = plan.files;
         files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
         let root = &self.loader.root;
-        let mut stamps = Stamps::default();
-        stamps.add(root.join(&self.file.path));
-        files.iter().for_each(|file| stamps.add(root.join(file)));
+        files.iter().for_each(|file| self.note(file));
+        let digest = digest::digest(self.bytes, root, &files);
+        let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
+        let made = Arc::new(Made::new(self.notes.take(), Some(content)));
         let split = |schema: Option<Compiled>| schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)));
         let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
         let Common { about, annotations, conduct, examples, enabled, .. } = self.common;
@@ -195,13 +236,13 @@ impl Reading<'_> {
             limits: parts.limits,
             conduct,
             examples,
-            digest: digest::digest(self.bytes, root, &files),
+            digest,
             input_schema,
             output_schema,
         };
-        let runner = Box::new(Stamped { inner: plan.runner, stamps });
+        let runner = Box::new(Stamped { inner: plan.runner, made: made.clone() });
         let entry = Arc::new(Entry { spec, runner, input, output, cache_key: parts.cache_key, controls });
-        Ok(Checked { candidate: Candidate { entry, enabled }, warnings: plan.warnings })
+        Ok(Checked { candidate: Candidate { entry, enabled }, made, warnings: plan.warnings })
     }
 }
 
@@ -218,7 +259,7 @@ pub struct Parts {
 /// A runner that knows whether the files it was made of are still the same.
 struct Stamped {
     inner: Box<dyn Runner>,
-    stamps: Stamps,
+    made: Arc<Made>,
 }
 
 impl Runner for Stamped {
@@ -227,7 +268,7 @@ impl Runner for Stamped {
     }
 
     fn is_unchanged(&self) -> bool {
-        self.stamps.is_unchanged()
+        self.made.is_current()
     }
 }
 
@@ -237,11 +278,4 @@ fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
     };
     let template = Template::parse(text, Target::Text);
     template.map_err(|what| map.problem(node.place, what, "templates look like {{ input.name }}")).ok()
-}
-
-/// The argument as a file of the yard, if it is one.
-fn yard_file(root: &Path, text: &str) -> Option<PathBuf> {
-    let path = Path::new(text);
-    let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
-    (inside && root.join(path).is_file()).then(|| path.to_owned())
 }
