@@ -16,10 +16,10 @@ pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + S
 pub trait Runner: Send + Sync {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a>;
 
-    /// Whether the tool's files are still those its digest was made of. A result of other files must not be kept
-    /// under that digest.
-    fn is_unchanged(&self) -> bool {
-        true
+    /// `None` when the tool's files are not those its digest was made of: a result of other files must not be kept
+    /// under that digest. Else a number that is another one after a change, even one that was undone.
+    fn files(&self) -> Option<u64> {
+        Some(0)
     }
 }
 

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use toolyard_engine::Snapshot;
 
-/// How far the registry may be behind the files: the promise is a second, and this machine may be busy.
-const LAG: Duration = Duration::from_secs(2);
+/// When to give up: the promise is a second, but this machine may be very busy.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Everything that a caller could tell from a snapshot.
 fn shape(snapshot: &Snapshot) -> (Vec<String>, Vec<String>) {
@@ -33,7 +33,11 @@ async fn quiesce(yard: &Yard) {
     let fresh = shape(&yard.loader().load().into_snapshot());
     let start = Instant::now();
     while shape(&yard.engine.registry.snapshot()) != fresh {
-        assert!(start.elapsed() < LAG, "{:?}\nis not\n{fresh:?}", shape(&yard.engine.registry.snapshot()));
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{:?}\nis not\n{fresh:?}",
+            shape(&yard.engine.registry.snapshot())
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for tool in 0..yard.tools() {
@@ -93,7 +97,7 @@ async fn edits_under_load(count: usize, polling: bool) {
     for caller in callers {
         for (tool, start, end, state) in caller.await.expect("no caller fails") {
             calls += 1;
-            let possible = yard.between(tool, start.checked_sub(LAG).unwrap_or(start), end);
+            let possible = yard.between(tool, start, end);
             assert!(
                 possible.contains(&state),
                 "tool {tool} said {state:?}; it was {possible:?} (seed {seed})"
@@ -139,7 +143,7 @@ async fn a_running_call_outlives_the_edit_and_the_removal_of_its_tool() {
             if found.is_some() == there && (found.is_none() || found != old) {
                 return found;
             }
-            assert!(start.elapsed() < LAG);
+            assert!(start.elapsed() < PATIENCE);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

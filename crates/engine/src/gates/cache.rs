@@ -34,10 +34,11 @@ pub async fn reuse_or_run(cache: &Arc<Cache>, call: &Call, entry: &Arc<Entry>, s
 async fn shared_run(cache: Arc<Cache>, key: Key, mut call: Call, entry: Arc<Entry>, started: Instant) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
+    let files = entry.runner.files();
     let outcome = run::run(&call, &entry, deadline).await?;
     let outcome = validate::output(&entry, outcome)?;
-    // Errors are never kept, nor what files newer than the digest have computed.
-    if outcome.error().is_none() && entry.runner.is_unchanged() {
+    // Errors are never kept, nor what other files than those of the digest have computed.
+    if outcome.error().is_none() && files.is_some() && files == entry.runner.files() {
         cache.put(&key, &outcome);
     }
     Ok(outcome)

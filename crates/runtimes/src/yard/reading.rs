@@ -127,16 +127,22 @@ impl Reading<'_> {
                 fields.problem(place, "an argument holds a NUL character, which no program can receive", "remove it");
                 return None;
             }
-            files.extend(self.yard_file(text));
             match Template::parse(text, Target::Text) {
-                Ok(template) => arguments.push(template),
+                Ok(template) => {
+                    // What is filled in at each call is no file that could be known here.
+                    files.extend(template.literal().and_then(|text| self.yard_file(text)));
+                    arguments.push(template);
+                }
                 Err(what) => {
                     fields.problem(place, what, "templates look like {{ input.name }}");
                     return None;
                 }
             }
         }
-        if let Program::Named(name) = &spawn.program {
+        // A bare name is searched for elsewhere.
+        if let Program::Named(name) = &spawn.program
+            && name.contains('/')
+        {
             files.extend(self.yard_file(name));
         }
         let mut warnings = spawn.warnings;
@@ -160,7 +166,8 @@ impl Reading<'_> {
     fn yard_file(&self, text: &str) -> Option<PathBuf> {
         let path = Path::new(text);
         let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
-        if !inside || text.len() > MAX_PATH || path.as_os_str().is_empty() {
+        // Nobody names a file like an option or over several lines.
+        if !inside || text.len() > MAX_PATH || text.is_empty() || text.starts_with('-') || text.contains('\n') {
             return None;
         }
         self.note(path);
@@ -267,8 +274,8 @@ impl Runner for Stamped {
         self.inner.run(run)
     }
 
-    fn is_unchanged(&self) -> bool {
-        self.made.is_current()
+    fn files(&self) -> Option<u64> {
+        self.made.is_current().then(|| self.made.stamps().traces())
     }
 }
 

@@ -59,7 +59,22 @@ impl Stamps {
         self.files.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
     }
 
-    /// The same, but looks at everything and adds what it finds to `state`.
+    /// A number that is another one after a change that its undoing left no trace of in the stamps: a missing file
+    /// that came and went, a folder that held another name for a while.
+    pub fn traces(&self) -> u64 {
+        let mut state = DefaultHasher::new();
+        for (path, stamp) in &self.files {
+            let folder = match stamp {
+                Some(Stamp::File { .. }) => continue,
+                Some(Stamp::Folder { .. }) => std::fs::metadata(path).ok(),
+                None => path.ancestors().skip(1).find_map(|folder| std::fs::metadata(folder).ok()),
+            };
+            folder.map(|meta| Stamp::file(&meta)).hash(&mut state);
+        }
+        state.finish()
+    }
+
+    /// Whether nothing changed; looks at everything and adds what it finds to `state`.
     pub fn compare(&self, state: &mut impl Hasher) -> bool {
         self.files.iter().fold(true, |same, (path, stamp)| {
             let now = Stamp::of(path);
@@ -166,6 +181,23 @@ mod tests {
         std::thread::sleep(RACE + Duration::from_millis(5));
         assert!(Stamps::of(path).is_reliable());
         assert_eq!(young.settles_in(SystemTime::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_came_and_went_leaves_a_trace() {
+        let folder = Folder::new("traces");
+        folder.write("pkg/a.py", "");
+        for missing in ["pkg/b.py", "pkg/deep/er/c.py"] {
+            let mut stamps = Stamps::of(folder.path.join(missing));
+            stamps.add(folder.path.join("pkg"));
+            let before = stamps.traces();
+            assert_eq!(stamps.traces(), before);
+            std::thread::sleep(Duration::from_millis(15));
+            folder.write(missing, "");
+            folder.remove(missing);
+            let _ = std::fs::remove_dir_all(folder.path.join("pkg/deep"));
+            assert!(stamps.is_unchanged() && stamps.traces() != before);
+        }
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct Yard {
     versions: Mutex<Vec<u64>>,
     tools: usize,
     watcher: Option<Watcher>,
+    /// When the registry was brought up to date.
+    updates: Arc<Mutex<Vec<Instant>>>,
 }
 
 const GROUPS: usize = 3;
@@ -71,16 +73,18 @@ impl Yard {
         let launcher = Arc::new(Launcher::new(&state).unwrap());
         let history = Mutex::new((0..tools).map(|_| Vec::new()).collect());
         let versions = Mutex::new(vec![0; tools]);
-        let mut yard = Yard { root, engine, launcher, history, versions, tools, watcher: None };
+        let mut yard =
+            Yard { root, engine, launcher, history, versions, tools, watcher: None, updates: Arc::default() };
         for tool in 0..tools {
             yard.write(&yard.changing(tool), "");
             yard.set(&[tool], |_| yard.state_of(tool, 0), || yard.write_all(tool));
         }
         let options = WatchOptions { polling, ignore: Some(yard.state()) };
-        let target = yard.engine.clone();
+        let (target, updates) = (yard.engine.clone(), yard.updates.clone());
         let watcher = Watcher::start(Arc::new(yard.loader()), options, move |seen| {
             if let Seen::Loaded(loaded) = seen {
                 target.registry.update(loaded.into_snapshot());
+                updates.lock().unwrap().push(Instant::now());
             }
         });
         yard.watcher = Some(watcher.unwrap());
@@ -142,8 +146,12 @@ impl Yard {
         self.history.lock().unwrap()[tool].last().unwrap().state.clone()
     }
 
-    /// Every state the tool was in at some moment of that time.
+    /// Every state that a call in that time may have met: from the load that made the registry what it was at the
+    /// start, to the end. Loads follow one another, so that one began when the one before it was done.
     pub fn between(&self, tool: usize, start: Instant, end: Instant) -> Vec<State> {
+        let updates = self.updates.lock().unwrap();
+        let done = updates.partition_point(|update| *update < start);
+        let start = if done < 2 { updates[0] } else { updates[done - 2] };
         let history = self.history.lock().unwrap();
         let spans = history[tool]
             .iter()
@@ -157,7 +165,11 @@ impl Yard {
         match random.below(20) {
             0..10 => self.new_version(tool, random),
             10..14 => self.there_and_back(tool, random),
-            14..16 => self.set(&[tool], |_| self.without(tool), || self.remove(&self.changing(tool))),
+            14..16 => {
+                // A tool whose manifest is broken is not there either way.
+                let gone = if self.now(tool) == State::Unknown { State::Unknown } else { self.without(tool) };
+                self.set(&[tool], |_| gone.clone(), || self.remove(&self.changing(tool)));
+            }
             16 => {
                 self.set(&[tool], |_| State::Unknown, || self.write(&self.manifest(tool), "kind: nonsense\n"))
             }
@@ -192,7 +204,7 @@ impl Yard {
         let pause = || std::thread::sleep(Duration::from_millis(3));
         match random.below(4) {
             0 => {
-                self.set(&[tool], |_| self.emptied(tool), || fs::write(&file, "").unwrap());
+                self.set(&[tool], |_| self.without(tool), || fs::write(&file, "").unwrap());
                 pause();
                 self.set(&[tool], |_| self.state_of(tool, version), || fs::write(&file, &text).unwrap());
             }
@@ -328,13 +340,9 @@ impl Yard {
         }
     }
 
-    /// Without the file that changes.
+    /// Without the file that changes, or with nothing in it.
     fn without(&self, tool: usize) -> State {
         if tool % 4 == 1 { State::Failed } else { State::Unknown }
-    }
-
-    fn emptied(&self, tool: usize) -> State {
-        self.without(tool)
     }
 
     fn write_all(&self, tool: usize) {
