@@ -33,12 +33,13 @@ impl Made {
     /// Whether reading the file again would give the same. Costs a look at each file; while stamps prove nothing
     /// yet, the content is compared instead.
     pub fn is_current(&self) -> bool {
+        if self.is_reliable() {
+            return self.stamps.is_unchanged();
+        }
+        // Asked before looking: what settles only now may still have changed when it was looked at.
         let settled = self.stamps.settles_in(SystemTime::now()).is_zero();
         if !self.stamps.is_unchanged() {
             return false;
-        }
-        if self.is_reliable() {
-            return true;
         }
         let same = self.content.as_ref().is_some_and(Content::is_same);
         if same && settled {
