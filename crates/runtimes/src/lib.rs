@@ -12,4 +12,4 @@ mod uv;
 pub mod yard;
 
 pub use host::Host;
-pub use yard::{Defaults, Loaded, Loader};
+pub use yard::{Defaults, Loaded, Loader, Seen, WatchOptions, Watcher};

@@ -27,8 +27,11 @@ pub async fn reuse_or_run(
     }
     // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
     // the last one has left.
-    let flight =
-        cache.flight(key, || shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed());
+    // The run holds its entry, so that no other can have the same address while it goes on.
+    let version = Arc::as_ptr(entry) as usize;
+    let flight = cache.flight(key, version, || {
+        shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed()
+    });
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
         Err(_) => {
@@ -46,10 +49,11 @@ async fn shared_run(
 ) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
+    let files = entry.runner.files();
     let outcome = run::run(&call, &entry, deadline).await?;
     let outcome = validate::output(&entry, outcome)?;
-    // Errors are never kept, nor what files newer than the digest have computed.
-    if outcome.error().is_none() && entry.runner.is_unchanged() {
+    // Errors are never kept, nor what other files than those of the digest have computed.
+    if outcome.error().is_none() && files.is_some() && files == entry.runner.files() {
         cache.put(&key, &outcome);
     }
     Ok(outcome)
