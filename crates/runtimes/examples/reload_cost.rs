@@ -38,7 +38,13 @@ fn measure(root: &Path, tools: usize) -> Result<(), Box<dyn Error>> {
     let limits = Limits { timeout: Duration::from_secs(5), input: 65536, output: 65536 };
     let host = Arc::new(Host::new([("PATH".into(), "/usr/bin:/bin".into())]));
     let launcher = Arc::new(Launcher::new(&root)?);
-    let loader = Loader::new(root.clone(), host, launcher, Defaults { pack: limits, manifest: limits });
+    let loader = Loader::new(
+        root.clone(),
+        root.join(".toolyard"),
+        host,
+        launcher,
+        Defaults { pack: limits, manifest: limits },
+    );
     let registry = Registry::default();
     println!("{tools} tools, each with a script and two schema files, in {} folders", tools.div_ceil(10));
 

@@ -58,11 +58,11 @@ fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: P
     let (module, function) = text.split_once(':')?;
     let root = &reading.loader.root;
     let path = PathBuf::from(module.replace('.', "/"));
-    [path.with_extension("py"), path.join("__init__.py")].iter().for_each(|file| reading.note(file));
     let file = [path.with_extension("py"), path.join("__init__.py")]
         .into_iter()
         .find(|file| root.join(file).is_file());
     let Some(file) = file else {
+        [path.with_extension("py"), path.join("__init__.py")].iter().for_each(|file| reading.note(file));
         let message = format!(
             "the module '{module}' is not in the yard: there is no {}",
             path.with_extension("py").display()
@@ -94,7 +94,6 @@ fn with_interpreter(
 impl Reading<'_> {
     /// The yard's own virtual environment if it has one, else the machine's Python.
     pub fn python(&self) -> (Program, Vec<String>) {
-        self.note(".venv/bin/python");
         let own = self.loader.root.join(".venv/bin/python");
         let found = if own.is_file() { Some(own) } else { PYTHON.find(&self.loader.host, &self.loader.root) };
         interpreter(found, "python3")

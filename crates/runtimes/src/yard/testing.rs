@@ -43,7 +43,13 @@ impl Folder {
         let launcher =
             LAUNCHER.get_or_init(|| Arc::new(Launcher::new(&std::env::temp_dir()).unwrap())).clone();
         let host = Arc::new(Host::new([("PATH".into(), "/usr/bin:/bin".into())]));
-        Loader::new(self.path.clone(), host, launcher, Defaults { pack: limits, manifest: limits })
+        Loader::new(
+            self.path.clone(),
+            self.path.join(".toolyard"),
+            host,
+            launcher,
+            Defaults { pack: limits, manifest: limits },
+        )
     }
 }
 

@@ -97,6 +97,7 @@ impl Yard {
         let host = Arc::new(Host::new([("PATH".into(), "/usr/bin:/bin".into())]));
         Loader::new(
             self.root.clone(),
+            self.state(),
             host,
             self.launcher.clone(),
             Defaults { pack: limits, manifest: limits },
@@ -296,7 +297,7 @@ impl Yard {
     // schema that refuses every other version, and is kept.
 
     pub fn is_deterministic(&self, tool: usize) -> bool {
-        tool % 4 != 0
+        !tool.is_multiple_of(4)
     }
 
     fn manifest(&self, tool: usize) -> String {
