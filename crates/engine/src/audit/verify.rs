@@ -82,7 +82,9 @@ fn load_head(folder: &Folder, id: Id, report: &mut Report) -> Result<Head, Audit
             report.note(id, 0, "one of the two slots of its head is damaged, as a crash can leave it");
             Ok(head)
         }
-        Stored::Damaged => {
+        // The segment is made only after its head is whole, so a process was killed in between.
+        Stored::Unwritten if !folder.segment(id).exists() => Ok(Head::EMPTY),
+        Stored::Unwritten | Stored::Damaged => {
             report.problem(id, 0, "its head is damaged in both slots");
             Ok(Head::EMPTY)
         }

@@ -126,3 +126,20 @@ fn a_damaged_name_of_the_latest_segment_is_replaced_by_the_newest() {
     let opens: Vec<Value> = records(dir.path()).into_iter().filter(|r| r["kind"] == "open").collect();
     assert_eq!(opens[2]["follows"], opens[1]["segment"]);
 }
+
+#[test]
+fn a_head_that_was_made_but_never_written_is_a_note_unless_its_segment_is_there() {
+    let dir = Scratch::new();
+    open(dir.path(), Options::default()).begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
+    let id = new_id(&SystemClock, &SystemRandom);
+    std::fs::write(dir.path().join(format!("audit-heads/{id}.head")), "").unwrap();
+    let report = assert_sound(dir.path());
+    assert!(
+        report.notes.iter().any(|note| note.segment == id && note.what.contains("about to be opened")),
+        "{report:?}"
+    );
+    // Emptied on purpose, it would hide a cut tail.
+    let heads = files(dir.path(), "audit-heads", ".head");
+    heads.iter().for_each(|head| std::fs::write(head, "").unwrap());
+    assert!(verify(dir.path()).unwrap().problems.iter().any(|problem| problem.what.contains("damaged")));
+}
