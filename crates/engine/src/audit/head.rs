@@ -57,8 +57,6 @@ pub(super) enum Stored {
     Whole(Head),
     /// One slot is damaged; the other one holds.
     Half(Head),
-    /// Neither slot holds, in a file that was never written to its end.
-    Unwritten,
     Damaged,
 }
 
@@ -72,7 +70,6 @@ pub(super) fn load(path: &Path, segment: Id) -> io::Result<Stored> {
     Ok(match slots {
         [Some(a), Some(b)] => Stored::Whole(if a.0 > b.0 { a.1 } else { b.1 }),
         [Some(one), None] | [None, Some(one)] => Stored::Half(one.1),
-        [None, None] if file.metadata()?.len() < 2 * SLOT as u64 => Stored::Unwritten,
         [None, None] => Stored::Damaged,
     })
 }

@@ -63,7 +63,7 @@ fn run(base: &Yard, command: &str) -> String {
     // One stream, in the order a terminal shows: results first, then what is said about them.
     shell.args(["-c", &format!("{command} 2>stderr.txt; cat stderr.txt")]).current_dir(base.root());
     let path = std::env::var("PATH").unwrap_or_default();
-    let tools = std::env::var("TOOLYARD_TEST_TOOLS").unwrap_or_default();
+    let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
     shell.env("PATH", format!("{}:{tools}:{path}", program.parent().unwrap().display()));
     let ran = run_for(shell, Duration::from_secs(60));
     // Notes go to stderr, so a page may show them before or after the result.

@@ -29,7 +29,7 @@ fn run(yard: &Yard, arguments: &[&str]) -> Ran {
         ["SSL_", "UV_", "PIP_", "HTTP", "NO_PROXY", "TMPDIR"].iter().any(|start| name.starts_with(start))
     };
     command.envs(std::env::vars().filter(|(name, _)| passed(name)));
-    let tools = std::env::var("TOOLYARD_TEST_TOOLS").unwrap_or_default();
+    let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
     command.env("PATH", format!("{tools}:/usr/local/bin:/usr/bin:/bin:{}", std::env::var("PATH").unwrap()));
     command.args(arguments);
     run_for(command, PATIENCE.max(Duration::from_secs(100)))
