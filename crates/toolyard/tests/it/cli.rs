@@ -203,7 +203,7 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
     let program = yard.command();
     let mut command = std::process::Command::new("/bin/sh");
     let line = format!("{} call much | head -c 1", program.get_program().to_string_lossy());
-    command.args(["-c", &line]).current_dir(yard.root());
+    command.args(["-c", &line]).current_dir(yard.root()).env_clear().env("PATH", "/usr/bin:/bin");
     let ran = Running::start(command).finish(PATIENCE).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1", ""));
 }
