@@ -3,7 +3,7 @@
 use super::testing::{Folder, echo};
 use super::{Loaded, Loader};
 use std::time::Duration;
-use toolyard_engine::Snapshot;
+use toolyard_engine::{Registry, Snapshot};
 
 /// Lets stamps settle, so that they alone decide.
 fn rest() {
@@ -135,4 +135,26 @@ fn what_vanished_is_not_kept() {
     loader.load();
     assert!(super::lock(&loader.controls).is_empty());
     assert_eq!(super::lock(&loader.kept).len(), 0);
+}
+
+#[test]
+fn a_reload_says_what_changed() {
+    let folder = Folder::new("changes");
+    let (loader, registry) = (folder.loader(), Registry::default());
+    let reload = || registry.update(loader.load().into_snapshot());
+    assert!(reload().is_empty());
+    for name in ["a", "b", "c"] {
+        folder.write(&format!("tools/{name}.tool.yaml"), &echo(name, "one"));
+    }
+    assert_eq!(reload().to_string(), "0 changed, 3 added (a, b, c), 0 removed, 0 problem(s)");
+    folder.write("tools/a.tool.yaml", &echo("a", "another"));
+    folder.write("tools/b.tool.yaml", "id: b\n");
+    folder.remove("tools/c.tool.yaml");
+    let changes = reload();
+    assert_eq!(changes.to_string(), "1 changed (a), 0 added, 2 removed (b, c), 1 problem(s)");
+    assert_eq!(changes.problems[0].source, "tools/b.tool.yaml");
+    assert!(changes.is_listing() && reload().is_empty());
+    folder.remove("tools/b.tool.yaml");
+    let mended = reload();
+    assert!(!mended.is_empty() && !mended.is_listing(), "a solved problem is no change of the list");
 }

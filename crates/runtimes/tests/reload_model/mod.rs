@@ -264,7 +264,7 @@ impl Yard {
     }
 
     fn move_scripts(&self, random: &mut Random) {
-        let tools: Vec<usize> = (0..self.tools).filter(|tool| tool % 4 != 0).collect();
+        let tools: Vec<usize> = (0..self.tools).filter(|tool| self.is_deterministic(*tool)).collect();
         let (home, away) = (self.root.join("scripts"), self.root.join("moved"));
         let before: Vec<State> = tools.iter().map(|tool| self.now(*tool)).collect();
         let missing =
