@@ -1,6 +1,7 @@
 //! Keeps a running engine's tools as the yard's files are, and says so on stderr.
 
 use crate::commands::list::describe;
+use crate::commands::prepare::prepare;
 use crate::output;
 use crate::wiring::Yard;
 use std::sync::Arc;
@@ -12,8 +13,13 @@ use toolyard_runtimes::{Seen, WatchOptions, Watcher};
 pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
     let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
     let engine = engine.clone();
+    let runtime = tokio::runtime::Handle::current();
     let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
-        Seen::Loaded(loaded) => announce(&engine.registry.update(loaded.into_snapshot())),
+        Seen::Loaded(loaded) => {
+            announce(&engine.registry.update(loaded.into_snapshot()));
+            let snapshot = engine.registry.snapshot();
+            runtime.spawn(async move { prepare(&snapshot, false).await });
+        }
         Seen::Polling(reason) => {
             output::note(format!("warning: {reason}; looking for changes every half second"))
         }

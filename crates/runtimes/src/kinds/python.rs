@@ -55,14 +55,14 @@ fn is_function(text: &str) -> bool {
 }
 
 fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: Place) -> Option<Plan> {
-    let (module, function) = text.split_once(':')?;
+    let (module, _) = text.split_once(':')?;
     let root = &reading.loader.root;
     let path = PathBuf::from(module.replace('.', "/"));
     let file = [path.with_extension("py"), path.join("__init__.py")]
         .into_iter()
         .find(|file| root.join(file).is_file());
     let Some(file) = file else {
-        [path.with_extension("py"), path.join("__init__.py")].iter().for_each(|file| reading.note(file));
+        [path.with_extension("py"), path.join("__init__.py")].iter().for_each(|file| reading.missing(file));
         let message = format!(
             "the module '{module}' is not in the yard: there is no {}",
             path.with_extension("py").display()
@@ -76,7 +76,7 @@ fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: P
     };
     // What a module imports from beside it decides what it does.
     let files = folder_files(reading, file.parent().unwrap_or(Path::new("")));
-    let arguments = vec![("-B", place), ("-c", place), (SHIM, place), (module, place), (function, place)];
+    let arguments = vec![("-B", place), ("-c", place), (SHIM, place), (text, place)];
     with_interpreter(fields, reading, arguments, files)
 }
 

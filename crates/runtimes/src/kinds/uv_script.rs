@@ -94,6 +94,7 @@ impl Reading<'_> {
         self.refuse_markup(fields, script, *place, "the script")?;
         self.note(script);
         if !self.loader.root.join(script).is_file() {
+            self.missing(script);
             warnings.push(format!("line {}: the script '{script}' is not there", place.line));
         }
         Some(())

@@ -37,6 +37,11 @@ impl Notes {
         self.0.borrow_mut().add(path);
     }
 
+    /// Call it when a path that was to be read was not there.
+    pub fn missing(&self, path: PathBuf) {
+        self.0.borrow_mut().missing(path);
+    }
+
     pub fn take(&self) -> Stamps {
         self.0.take()
     }

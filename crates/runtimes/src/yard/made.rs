@@ -60,6 +60,6 @@ impl Made {
 impl Content {
     fn is_same(&self) -> bool {
         let manifest = super::read_bounded(&self.root.join(&self.manifest));
-        manifest.is_ok_and(|bytes| digest::digest(&bytes, &self.root, &self.files) == self.digest)
+        manifest.is_ok_and(|bytes| digest::digest(&bytes, &self.root, &self.files, drop) == self.digest)
     }
 }

@@ -120,7 +120,12 @@ impl Loader {
     fn read_file(&self, file: &ToolFile, notes: &Notes) -> ReadFile {
         let bytes = match read_bounded(&self.root.join(&file.path)) {
             Ok(bytes) => bytes,
-            Err(what) => return ReadFile::failed(notes.take(), vec![whole_file(&file.source, what)]),
+            Err(what) => {
+                if !self.root.join(&file.path).exists() {
+                    notes.missing(self.root.join(&file.path));
+                }
+                return ReadFile::failed(notes.take(), vec![whole_file(&file.source, what)]);
+            }
         };
         let origin = Origin { loader: self, file, bytes: &bytes, notes };
         let checked = match file.format {

@@ -70,6 +70,11 @@ impl Reading<'_> {
         self.notes.add(self.loader.root.join(path));
     }
 
+    /// Remembers that nothing was found at `path` when it was looked for.
+    pub fn missing(&self, path: impl AsRef<Path>) {
+        self.notes.missing(self.loader.root.join(path));
+    }
+
     /// The kind of the given name, or a problem that lists the kinds there are.
     pub fn kind(
         fields: &mut Fields<'_>,
@@ -107,6 +112,9 @@ impl Reading<'_> {
             self.note(program);
         }
         if self.loader.host.program(program, &self.loader.root).is_none() {
+            if program.contains('/') && !self.loader.root.join(program).exists() {
+                self.missing(program);
+            }
             warnings.push(format!(
                 "line {}: the program '{program}' is not there or is not executable",
                 place.line
@@ -213,13 +221,22 @@ impl Reading<'_> {
     fn yard_file(&self, text: &str) -> Option<PathBuf> {
         let path = Path::new(text);
         let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
-        // Nobody names a file like an option or over several lines.
-        if !inside || text.len() > MAX_PATH || text.is_empty() || text.starts_with('-') || text.contains('\n')
+        // Nobody names a file like an option, like a function or over several lines.
+        if !inside
+            || text.len() > MAX_PATH
+            || text.is_empty()
+            || text.starts_with('-')
+            || text.contains(['\n', ':'])
         {
             return None;
         }
         self.note(path);
-        self.loader.root.join(path).is_file().then(|| path.to_owned())
+        let full = self.loader.root.join(path);
+        if !full.exists() {
+            self.missing(path);
+            return None;
+        }
+        full.is_file().then(|| path.to_owned())
     }
 
     /// Compiles `schema.input` and `schema.output`, however the format calls them.
@@ -291,7 +308,7 @@ impl Reading<'_> {
         files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
         let root = &self.loader.root;
         files.iter().for_each(|file| self.note(file));
-        let digest = digest::digest(self.bytes, root, &files);
+        let digest = digest::digest(self.bytes, root, &files, |path| self.notes.missing(path));
         let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
         let made = Arc::new(Made::new(self.notes.take(), Some(content)));
         let split = |schema: Option<Compiled>| {

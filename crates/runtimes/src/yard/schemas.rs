@@ -21,7 +21,11 @@ pub fn compile(node: &Node, root: &Path, source: &str, notes: &Notes) -> Result<
     }
     let bundled = bundle(node, source, &mut |path| {
         notes.add(root.join(path));
-        read(root, path)
+        let node = read(root, path);
+        if node.is_err() && !root.join(path).exists() {
+            notes.missing(root.join(path));
+        }
+        node
     })?;
     let schema = Schema::compile(&bundled.json).map_err(|what| Problem::new(node.place, what))?;
     Ok(Compiled {

@@ -55,6 +55,12 @@ impl Stamps {
         self.files.insert(path, stamp);
     }
 
+    /// The path was not there when it was to be read, whatever its stamp had said: a folder above it that moves away
+    /// and back leaves the stamp as it was.
+    pub fn missing(&mut self, path: PathBuf) {
+        self.files.insert(path, None);
+    }
+
     pub fn is_unchanged(&self) -> bool {
         self.files.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
     }
@@ -168,6 +174,19 @@ mod tests {
             change(&path);
             assert!(!stamps.is_unchanged());
         }
+    }
+
+    #[test]
+    fn what_was_gone_when_it_was_read_counts_as_changed_once_it_is_back() {
+        let folder = Folder::new("gone");
+        let path = folder.write("pkg/a.py", "one");
+        let mut stamps = Stamps::of(path.clone());
+        // Between the stamp and the reading the folder moved away; now it is back, and every stamp as before.
+        std::fs::rename(folder.path.join("pkg"), folder.path.join("away")).unwrap();
+        stamps.missing(path);
+        assert!(stamps.is_unchanged());
+        std::fs::rename(folder.path.join("away"), folder.path.join("pkg")).unwrap();
+        assert!(!stamps.is_unchanged());
     }
 
     #[test]
