@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolyard_runtimes::child::{Command, Exchange, Launcher, Options, TreeLevel};
+use toolyard_runtimes::child::{Command, Confinement, Exchange, Launcher, Options, TreeLevel};
 
 const PROGRAM: &str = "/bin/cat";
 const INPUT: &[u8] = &[b'x'; 100];
@@ -67,10 +67,15 @@ fn bare_spawn() -> Outcome {
 }
 
 async fn through_launcher(launcher: &Launcher) -> Outcome {
-    let command =
-        Command { program: PROGRAM.into(), argv: vec![PROGRAM.into()], env: Vec::new(), cwd: "/".into() };
+    let command = Command {
+        program: PROGRAM.into(),
+        argv: vec![PROGRAM.into()],
+        env: Vec::new(),
+        cwd: "/".into(),
+        confinement: Confinement::none(),
+    };
     let deadline = Instant::now() + Duration::from_secs(10);
-    let exchange = Exchange { stdin: INPUT.into(), output_cap: 1 << 20, deadline };
+    let exchange = Exchange { stdin: INPUT.into(), output_cap: 1 << 20, deadline, on_listener: None };
     let output = launcher.run(&command, exchange).await?.stdout;
     if output == INPUT { Ok(()) } else { Err("wrong echo".into()) }
 }

@@ -1,6 +1,6 @@
 //! Runs a tool as a child process: arguments in on stdin, one answer out on stdout.
 
-use crate::child::{ChildError, Command, Exchange, Finished, Launcher};
+use crate::child::{ChildError, Command, Confinement, Exchange, Finished, Launcher};
 use crate::host::Host;
 use crate::uv::Environment;
 use bytes::Bytes;
@@ -66,6 +66,7 @@ impl CommandRunner {
             stdin: answer::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
             deadline: run.deadline,
+            on_listener: None,
         };
         match self.launcher.run(&command, exchange).await {
             Ok(finished) => self.read(finished),
@@ -99,7 +100,8 @@ impl CommandRunner {
                 (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
             });
         }
-        Ok(Command { program, argv, env: self.env(run), cwd: self.root.clone() })
+        let confinement = Confinement::none();
+        Ok(Command { program, argv, env: self.env(run), cwd: self.root.clone(), confinement })
     }
 
     fn env(&self, run: &Run<'_>) -> Vec<(OsString, OsString)> {

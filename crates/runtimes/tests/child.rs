@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use bytes::Bytes;
-use toolyard_runtimes::child::{ChildError, Command, Exchange, Exit, Finished, Launcher, Options, TreeLevel};
+use toolyard_runtimes::child::{ChildError, Command, Confinement, Exchange, Exit, Finished, Launcher, Options, TreeLevel};
 
 /// Long enough that only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +36,7 @@ fn command(program: &str, arguments: &[&str]) -> Command {
         argv: [program].iter().chain(arguments).map(OsString::from).collect(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: "/".into(),
+        confinement: Confinement::none(),
     }
 }
 
@@ -48,7 +49,7 @@ fn exchange(stdin: impl Into<Bytes>) -> Exchange {
 }
 
 fn within(limit: Duration, stdin: impl Into<Bytes>) -> Exchange {
-    Exchange { stdin: stdin.into(), output_cap: CAP, deadline: Instant::now() + limit }
+    Exchange { stdin: stdin.into(), output_cap: CAP, deadline: Instant::now() + limit, on_listener: None }
 }
 
 async fn finished(launcher: &Launcher, command: &Command, stdin: impl Into<Bytes>) -> Finished {

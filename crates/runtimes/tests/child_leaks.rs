@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use toolyard_runtimes::child::{Command, Exchange, Launcher};
+use toolyard_runtimes::child::{Command, Confinement, Exchange, Launcher};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_leave_neither_descriptor_nor_zombie() {
@@ -47,12 +47,13 @@ fn sh(script: &str) -> Command {
         argv: ["sh", "-c", script].map(Into::into).to_vec(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: "/".into(),
+        confinement: Confinement::none(),
     }
 }
 
 fn exchange(output_cap: usize, milliseconds: u64) -> Exchange {
     let deadline = Instant::now() + Duration::from_millis(milliseconds);
-    Exchange { stdin: "in".into(), output_cap, deadline }
+    Exchange { stdin: "in".into(), output_cap, deadline, on_listener: None }
 }
 
 fn descriptors() -> usize {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -32,6 +33,14 @@ pub enum ChildError {
     Timeout { stderr_tail: String },
     #[error("more than {cap} bytes of output; the program and all it started were killed")]
     OutputOverCap { cap: usize, stderr_tail: String },
+    #[error("more than {limit} bytes of memory; the program and all it started were killed")]
+    MemoryOverCap { limit: u64, stderr_tail: String },
+    #[error("more than {} ms of CPU time; the program and all it started were killed", limit.as_millis())]
+    CpuOverCap { limit: Duration, stderr_tail: String },
+    #[error("more than {limit} processes; the program and all it started were killed")]
+    ProcessesOverCap { limit: u64, stderr_tail: String },
+    #[error("cannot confine the program, so it was not started: {step}: {source}")]
+    Confinement { step: String, source: io::Error },
     #[error("cannot start the program: {0}")]
     Spawn(#[source] io::Error),
     #[error("cannot set up a way to hold the process tree: {0}")]

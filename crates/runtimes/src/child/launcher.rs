@@ -16,7 +16,7 @@ use super::reaper::Reaper;
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
-use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, TreeLevel, fds};
+use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
@@ -73,6 +73,11 @@ impl Launcher {
         self.level
     }
 
+    /// The strongest confinement this machine gives, found out once by trying.
+    pub fn sandbox_level(&self) -> Level {
+        Level::None
+    }
+
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
     /// told to die; must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
@@ -114,7 +119,7 @@ impl Launcher {
         let (exit, level) = read_record(record, command)?;
         let stderr_tail = stderr.finish();
         match stdout.finish() {
-            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level }),
+            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: Level::None }),
             Err(OverCap) => Err(ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail }),
         }
     }

@@ -4,6 +4,7 @@
 //! `launcher/` with `posix_spawn`, and that program holds the tool's process tree. Whatever ends a run — the
 //! tool, the deadline, the output cap, a dropped future, the daemon's own death — the whole tree is dead after.
 
+mod confinement;
 mod error;
 mod fds;
 mod image;
@@ -21,11 +22,13 @@ mod record;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use bytes::Bytes;
 
+pub use confinement::{Confinement, Level, Network, PROXY_PORT};
 pub use error::{ChildError, LauncherError};
 pub use launcher::{Launcher, Options};
 
@@ -39,16 +42,22 @@ pub struct Command {
     /// The whole environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
+    pub confinement: Confinement,
 }
 
+/// Takes the listening socket of a program under [`Network::Hosts`] before the program starts; it does not block
+/// yet and belongs to no runtime.
+pub type OnListener = Box<dyn FnOnce(TcpListener) + Send>;
+
 /// One exchange: bytes in, bounded bytes out.
-#[derive(Clone, Debug)]
 pub struct Exchange {
     pub stdin: Bytes,
     /// The largest stdout accepted, in bytes.
     pub output_cap: usize,
     /// Waiting for a free place counts too.
     pub deadline: Instant,
+    /// Wanted by [`Network::Hosts`] alone; without it the program finds nobody behind the port.
+    pub on_listener: Option<OnListener>,
 }
 
 /// What a program that ended by itself left.
@@ -60,6 +69,8 @@ pub struct Finished {
     pub exit: Exit,
     /// How this tree was held; weaker than [`Launcher::level`] when the launcher had to fall back.
     pub level: TreeLevel,
+    /// How the program was confined: what its [`Confinement`] asked for.
+    pub sandbox: Level,
 }
 
 /// How a program ended.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::image::Image;
 use super::record::{self, Record};
 use super::spawn::Prepared;
-use super::{Command, LauncherError, TreeLevel, fds};
+use super::{Command, Confinement, LauncherError, TreeLevel, fds};
 
 /// How long one attempt may take before that way is given up.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -47,6 +47,7 @@ fn ask(image: &Image, level: Option<TreeLevel>) -> io::Result<Record> {
         argv: vec![OsString::from("probe")],
         env: Vec::new(),
         cwd: PathBuf::from("/"),
+        confinement: Confinement::none(),
     };
     let (ours, theirs) = fds::socket_pair()?;
     let prepared = Prepared::new(&CString::new(flags)?, &nothing).map_err(io::Error::other)?;
