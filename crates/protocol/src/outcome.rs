@@ -130,6 +130,15 @@ impl Outcome {
     pub fn explanation(&self) -> Option<&str> {
         self.explanation.as_deref()
     }
+
+    /// Data and content, to be replaced by other values; what is absent stays absent.
+    pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
+        self.data.iter_mut().chain(self.content.iter_mut())
+    }
+
+    pub fn explanation_mut(&mut self) -> Option<&mut String> {
+        self.explanation.as_mut()
+    }
 }
 
 impl From<Result<Outcome, Error>> for Outcome {
