@@ -15,7 +15,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{CacheKey, Call, Edge, Expect, Identity, Limits, Outcome, Payload};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Identity, Limits, NothingSecret, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader};
 use toolyard_wire::cache_key::Canonical;
@@ -203,7 +203,8 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     fs::create_dir_all(&state)?;
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
-    Ok(Engine { registry: Registry::new(snapshot), audit, cache, clock, random })
+    let redactor = Arc::new(NothingSecret);
+    Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
 }
 
 async fn succeed(engine: &Engine) -> Result<(), Failed> {
