@@ -2,7 +2,9 @@
 
 use crate::child::{ChildError, Command, Exchange, Finished, Launcher};
 use crate::host::Host;
+use crate::secrets::Secrets;
 use crate::uv::Environment;
+use crate::yard::Declared;
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +29,9 @@ pub struct CommandRunner {
     pub set: Vec<(OsString, OsString)>,
     /// Names of variables that are passed on from the host.
     pub pass: Vec<String>,
+    /// Secrets that this tool, and no other, gets in its environment.
+    pub declared: Vec<Declared>,
+    pub secrets: Arc<Secrets>,
     pub contract: Contract,
 }
 
@@ -69,7 +74,7 @@ impl CommandRunner {
         };
         match self.launcher.run(&command, exchange).await {
             Ok(finished) => self.read(finished),
-            Err(error) => Err(translate(error, &run)),
+            Err(error) => Err(self.translate(error, &run)),
         }
     }
 
@@ -99,10 +104,10 @@ impl CommandRunner {
                 (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
             });
         }
-        Ok(Command { program, argv, env: self.env(run), cwd: self.root.clone() })
+        Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone() })
     }
 
-    fn env(&self, run: &Run<'_>) -> Vec<(OsString, OsString)> {
+    fn env(&self, run: &Run<'_>) -> Result<Vec<(OsString, OsString)>, Error> {
         let mut env = self.host.base_env();
         let passed =
             self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
@@ -110,16 +115,21 @@ impl CommandRunner {
             let text = context::write(run.call, &self.root.to_string_lossy(), wall_clock(run.deadline));
             ("TOOLYARD_CONTEXT".into(), String::from_utf8_lossy(&text).into_owned().into())
         });
-        for (name, value) in passed.chain(self.set.iter().cloned()).chain(context) {
+        let secrets = self.declared.iter().map(|secret| {
+            Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
+        });
+        let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
+        for (name, value) in passed.chain(self.set.iter().cloned()).chain(context).chain(secrets) {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
-        env
+        Ok(env)
     }
 
     /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
     fn read(&self, finished: Finished) -> Result<Outcome, Error> {
         let Finished { stdout, stderr_tail, exit, .. } = finished;
+        let stderr_tail = self.secrets.hide_in_tail(stderr_tail);
         let failed = !exit.is_success();
         let mut outcome = match answer::read(self.contract, Bytes::from(stdout)) {
             Ok(answer) if !failed || answer.outcome.error().is_some() => answer.outcome,
@@ -131,6 +141,39 @@ impl CommandRunner {
             error.details.exit = failed.then(|| exit.to_string());
         }
         Ok(outcome)
+    }
+
+    /// A child error in the words of the error table.
+    fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
+        let tail = |stderr: &str| tail(&self.secrets.hide_in_tail(stderr.to_owned()));
+        let name = &run.spec.exposed;
+        match error {
+            ChildError::Timeout { stderr_tail } => {
+                let limit = run.spec.limits.timeout.as_millis();
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("'{name}' did not finish in time (its limit is {limit} ms)"),
+                )
+                .hint("raise 'timeoutMs' in the tool's file if it needs longer")
+                .with(|details| details.stderr = tail(&stderr_tail))
+            }
+            ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
+                ErrorKind::OutputTooLarge,
+                format!("'{name}' wrote more than {cap} bytes and was stopped"),
+            )
+            .hint("print less, or raise 'limits.output' in the tool's file")
+            .with(|details| details.stderr = tail(&stderr_tail)),
+            error @ (ChildError::ProgramMissing { .. }
+            | ChildError::NotExecutable { .. }
+            | ChildError::InterpreterMissing { .. }) => {
+                Error::new(ErrorKind::FileNotFound, error.to_string())
+                    .hint("correct 'entry' in the tool's file")
+            }
+            error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
+                Error::new(ErrorKind::InvalidInput, error.to_string())
+            }
+            error => Error::new(ErrorKind::Internal, format!("'{name}' could not be started: {error}")),
+        }
     }
 }
 
@@ -154,37 +197,6 @@ fn died(exit: &str, stderr: &str) -> Error {
 
 fn tail(stderr: &str) -> Option<String> {
     (!stderr.trim().is_empty()).then(|| stderr.to_owned())
-}
-
-/// A child error in the words of the error table.
-fn translate(error: ChildError, run: &Run<'_>) -> Error {
-    let name = &run.spec.exposed;
-    match error {
-        ChildError::Timeout { stderr_tail } => {
-            let limit = run.spec.limits.timeout.as_millis();
-            Error::new(
-                ErrorKind::Timeout,
-                format!("'{name}' did not finish in time (its limit is {limit} ms)"),
-            )
-            .hint("raise 'timeoutMs' in the tool's file if it needs longer")
-            .with(|details| details.stderr = tail(&stderr_tail))
-        }
-        ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
-            ErrorKind::OutputTooLarge,
-            format!("'{name}' wrote more than {cap} bytes and was stopped"),
-        )
-        .hint("print less, or raise 'limits.output' in the tool's file")
-        .with(|details| details.stderr = tail(&stderr_tail)),
-        error @ (ChildError::ProgramMissing { .. }
-        | ChildError::NotExecutable { .. }
-        | ChildError::InterpreterMissing { .. }) => {
-            Error::new(ErrorKind::FileNotFound, error.to_string()).hint("correct 'entry' in the tool's file")
-        }
-        error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
-            Error::new(ErrorKind::InvalidInput, error.to_string())
-        }
-        error => Error::new(ErrorKind::Internal, format!("'{name}' could not be started: {error}")),
-    }
 }
 
 /// The deadline on the wall clock, for tools; their own clocks know no `Instant`.

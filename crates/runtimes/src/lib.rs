@@ -8,8 +8,11 @@ mod host;
 mod http;
 pub mod interpreter;
 mod kinds;
+pub mod proxy;
+pub mod secrets;
 mod uv;
 pub mod yard;
 
 pub use host::Host;
+pub use secrets::Secrets;
 pub use yard::{Defaults, Loaded, Loader};

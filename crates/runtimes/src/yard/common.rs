@@ -1,6 +1,8 @@
 //! The fields that both formats share, from raw to checked.
 
+use super::secrets::{self, Declared};
 use std::time::Duration;
+use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{About, Annotations, Conduct, Example, Expect, Payload, Rate, Retry, Version};
 use toolyard_wire::doc::{Fields, Node, Value};
 
@@ -19,6 +21,7 @@ pub struct Common {
     pub enabled: bool,
     /// Names of host variables to pass on.
     pub env: Vec<String>,
+    pub secrets: Vec<Declared>,
 }
 
 /// `title_field` is `title` in packs and `name` in manifests.
@@ -38,6 +41,7 @@ pub fn read(fields: &mut Fields<'_>, title_field: &'static str) -> Common {
         examples: examples(fields),
         enabled: fields.bool("enabled").unwrap_or(true),
         env: Vec::new(),
+        secrets: secrets::read(fields),
     }
 }
 
@@ -158,6 +162,12 @@ pub fn env(fields: &mut Fields<'_>, name: &'static str) -> Vec<String> {
                 place,
                 format!("'{name}' lists {text:?}, which is not a variable name"),
                 "list names only, without values",
+            );
+        } else if text.starts_with(VARIABLE_PREFIX) {
+            fields.problem(
+                place,
+                format!("'{name}' lists {text}, which holds a secret"),
+                "declare it: secrets: {VARIABLE: \"secret:name\"}",
             );
         } else {
             env.push(text.to_owned());

@@ -7,14 +7,18 @@ mod naming;
 mod pack;
 mod reading;
 mod schemas;
+mod secrets;
 mod stamp;
 mod walk;
 
 pub use reading::{Reading, Spawn};
+pub use secrets::Declared;
+pub(crate) use stamp::Stamps;
 
 use crate::child::Launcher;
 use crate::host::Host;
 use crate::http::Clients;
+use crate::secrets::Secrets;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -37,6 +41,7 @@ pub struct Loader {
     pub launcher: Arc<Launcher>,
     pub defaults: Defaults,
     pub clients: Arc<Clients>,
+    pub secrets: Arc<Secrets>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }
@@ -62,7 +67,9 @@ impl Loader {
         launcher: Arc<Launcher>,
         defaults: Defaults,
     ) -> Loader {
-        Loader { root, state, host, launcher, defaults, clients: Arc::default(), controls: Mutex::default() }
+        let secrets = Arc::new(Secrets::new(&state, &host));
+        let (clients, controls) = (Arc::default(), Mutex::default());
+        Loader { root, state, host, launcher, defaults, clients, secrets, controls }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.

@@ -120,6 +120,11 @@ impl Reading<'_> {
             }
             files.extend(yard_file(root, text));
             match Template::parse(text, Target::Text) {
+                Ok(template) if !template.secrets_used().is_empty() => {
+                    let what = "an argument uses 'secrets'; everyone on this machine can read arguments";
+                    fields.problem(place, what, "let the tool read the variable that 'secrets' names");
+                    return None;
+                }
                 Ok(template) => arguments.push(template),
                 Err(what) => {
                     fields.problem(place, what, "templates look like {{ input.name }}");
@@ -138,6 +143,8 @@ impl Reading<'_> {
                 .filter(|name| host.var(name).is_none())
                 .map(|name| format!("the variable '{name}' is to be passed on but is not set here")),
         );
+        self.refuse_two_sources(fields)?;
+        warnings.extend(self.loader.missing_secrets(&self.common.secrets));
         let runner = Box::new(CommandRunner {
             launcher: launcher.clone(),
             host: host.clone(),
@@ -146,9 +153,19 @@ impl Reading<'_> {
             arguments,
             set: spawn.set,
             pass: self.common.env.clone(),
+            declared: self.common.secrets.clone(),
+            secrets: self.loader.secrets.clone(),
             contract: spawn.contract,
         });
         Some(Plan { runner, files, warnings })
+    }
+
+    fn refuse_two_sources(&self, fields: &mut Fields<'_>) -> Option<()> {
+        let twice = self.common.secrets.iter().find(|secret| self.common.env.contains(&secret.variable));
+        let Some(secret) = twice else { return Some(()) };
+        let what = format!("the variable '{}' is both passed on and a secret", secret.variable);
+        fields.problem(fields.place, what, "list it once");
+        None
     }
 
     /// A value put into program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
