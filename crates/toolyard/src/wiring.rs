@@ -78,7 +78,8 @@ impl Yard {
         let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, clock, random })
+        let redactor = self.loader.secrets.clone();
+        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
     }
 }
 
