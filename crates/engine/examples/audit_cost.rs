@@ -97,6 +97,7 @@ fn spec() -> Result<ToolSpec, Box<dyn std::error::Error>> {
         annotations: Annotations::default(),
         timing: Timing::Sync,
         conduct: Default::default(),
+        sandbox: toolyard_protocol::Sandbox::None,
         examples: Vec::new(),
         limits: Limits { timeout: Duration::from_secs(1), input: 1024, output: 1024 },
         digest: Digest([0xab; 32]),

@@ -5,15 +5,17 @@ use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
 use crate::gates;
 use crate::registry::{Entry, Registry};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Error, Id, Outcome};
+use toolyard_protocol::{Call, Error, Id, Outcome, Redactor};
 
 /// Everything a call needs on its way.
 pub struct Engine {
     pub registry: Registry,
     pub audit: Arc<AuditLog>,
     pub cache: Arc<Cache>,
+    pub redactor: Arc<dyn Redactor>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -29,7 +31,10 @@ impl Engine {
         let started = Instant::now();
         let mut outcome = match self.admit(&call, started) {
             Ok(entry) => self.run_admitted(&call, &entry, started).await,
-            Err(error) => gates::record::refused(&self.audit, &call, error).await,
+            Err(error) => {
+                let error = gates::redact::error(self.redactor.as_ref(), error);
+                gates::record::refused(&self.audit, &self.shown(&call), error).await
+            }
         };
         outcome.meta.call_id = Some(call.id);
         outcome.meta.duration = started.elapsed();
@@ -49,13 +54,17 @@ impl Engine {
     }
 
     async fn run_admitted(&self, call: &Call, entry: &Arc<Entry>, started: Instant) -> Outcome {
-        let begun = match gates::record::begin(&self.audit, call, entry).await {
+        let begun = match gates::record::begin(&self.audit, &self.shown(call), entry).await {
             Ok(begun) => begun,
             Err(error) => return Outcome::failure(error),
         };
-        let ran = gates::cache::reuse_or_run(&self.cache, call, entry, started).await;
+        let ran = gates::cache::reuse_or_run(&self.cache, &self.redactor, call, entry, started).await;
         let mut outcome = Outcome::from(ran);
         outcome.meta.duration = started.elapsed();
         gates::record::end(&self.audit, begun, outcome).await
+    }
+    /// The call as the audit log may see it.
+    fn shown<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
+        gates::redact::call(self.redactor.as_ref(), call)
     }
 }

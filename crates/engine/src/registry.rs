@@ -74,6 +74,18 @@ pub enum Severity {
     Error,
     /// The tool is there, but something about it will surprise.
     Warning,
+    /// Nothing is wrong; the owner should know all the same.
+    Note,
+}
+
+impl Severity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
 }
 
 /// The tools at one moment.

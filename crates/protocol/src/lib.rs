@@ -11,6 +11,8 @@ pub mod id;
 pub mod name;
 pub mod outcome;
 pub mod payload;
+pub mod redact;
+pub mod secret;
 pub mod spec;
 pub mod text;
 pub mod time;
@@ -25,6 +27,10 @@ pub use id::Id;
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
-pub use spec::{About, Annotations, Conduct, Example, Expect, Limits, Rate, Retry, ToolSpec, Version};
+pub use redact::{NothingSecret, Redactor};
+pub use secret::SecretName;
+pub use spec::{
+    About, Annotations, Conduct, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
+};
 pub use time::Timestamp;
 pub use timing::Timing;

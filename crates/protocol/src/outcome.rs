@@ -1,6 +1,6 @@
 //! How a call ended. Seed 001's rules hold by construction: no failure without an error, none with data.
 
-use crate::{Error, Id, Payload};
+use crate::{Error, Id, Payload, Sandbox};
 use std::time::Duration;
 
 /// Seed 001 `status`.
@@ -49,6 +49,8 @@ pub struct Meta {
     pub cached: bool,
     /// Runs it took; 0 when nothing ran.
     pub attempts: u32,
+    /// The walls that the run really had; absent when no process ran.
+    pub sandbox: Option<Sandbox>,
     pub warnings: Vec<String>,
 }
 
@@ -129,6 +131,15 @@ impl Outcome {
 
     pub fn explanation(&self) -> Option<&str> {
         self.explanation.as_deref()
+    }
+
+    /// Data and content, to be replaced by other values; what is absent stays absent.
+    pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
+        self.data.iter_mut().chain(self.content.iter_mut())
+    }
+
+    pub fn explanation_mut(&mut self) -> Option<&mut String> {
+        self.explanation.as_mut()
     }
 }
 

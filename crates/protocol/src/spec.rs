@@ -18,6 +18,7 @@ pub struct ToolSpec {
     pub timing: Timing,
     pub limits: Limits,
     pub conduct: Conduct,
+    pub sandbox: Sandbox,
     /// Inputs with the results they must give; `toolyard test` runs them.
     pub examples: Vec<Example>,
     /// Of everything that defines the tool: manifest, schemas, entry files.
@@ -56,6 +57,30 @@ pub struct Conduct {
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,
     pub retry: Option<Retry>,
+}
+
+/// The walls around a tool's processes, as they are in force on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Namespaces, Landlock and seccomp.
+    Full,
+    /// Landlock and seccomp.
+    Landlock,
+    /// None: the tool can do what Toolyard's user can.
+    None,
+    /// No process is started.
+    NotNeeded,
+}
+
+impl Sandbox {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sandbox::Full => "full",
+            Sandbox::Landlock => "landlock",
+            Sandbox::None => "none",
+            Sandbox::NotNeeded => "not needed",
+        }
+    }
 }
 
 /// So many calls in so long a time.

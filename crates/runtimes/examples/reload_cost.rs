@@ -44,6 +44,7 @@ fn measure(root: &Path, tools: usize) -> Result<(), Box<dyn Error>> {
         host,
         launcher,
         Defaults { pack: limits, manifest: limits },
+        Unconfined::Refuse,
     );
     let registry = Registry::default();
     println!("{tools} tools, each with a script and two schema files, in {} folders", tools.div_ceil(10));

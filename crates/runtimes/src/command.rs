@@ -1,15 +1,19 @@
 //! Runs a tool as a child process: arguments in on stdin, one answer out on stdout.
 
-use crate::child::{ChildError, Command, Confinement, Exchange, Finished, Launcher};
+use crate::child::{ChildError, Command, Exchange, Finished, Launcher, Level, OnListener, PROXY_PORT};
+use crate::confine::Confining;
 use crate::host::Host;
+use crate::proxy;
+use crate::secrets::Secrets;
 use crate::uv::Environment;
+use crate::yard::{Declared, NetworkRule};
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
-use toolyard_protocol::{Error, ErrorKind, Outcome, Timestamp};
+use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
 use toolyard_wire::answer::{self, Contract};
 use toolyard_wire::context;
 use toolyard_wire::template::{Input, Template};
@@ -27,7 +31,11 @@ pub struct CommandRunner {
     pub set: Vec<(OsString, OsString)>,
     /// Names of variables that are passed on from the host.
     pub pass: Vec<String>,
+    /// Secrets that this tool, and no other, gets in its environment.
+    pub declared: Vec<Declared>,
+    pub secrets: Arc<Secrets>,
     pub contract: Contract,
+    pub confining: Confining,
 }
 
 /// What is started.
@@ -62,16 +70,32 @@ impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
         let (program, name) = self.program(&run).await?;
         let command = self.command(&run, program, name)?;
+        // Ends with the run, whatever ends that.
+        let proxy = Arc::new(ProxyTask::default());
         let exchange = Exchange {
             stdin: answer::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
             deadline: run.deadline,
-            on_listener: None,
+            on_listener: self.on_listener(&proxy),
         };
         match self.launcher.run(&command, exchange).await {
             Ok(finished) => self.read(finished),
-            Err(error) => Err(translate(error, &run)),
+            Err(error) => Err(self.translate(error, &run)),
         }
+    }
+
+    /// Serves the listed hosts on the socket that the launcher made inside the tool's own network.
+    fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
+        let NetworkRule::Hosts(rules) = &self.confining.needs.network else { return None };
+        let (rules, proxy) = (rules.clone(), proxy.clone());
+        Some(Box::new(move |listener| {
+            // A socket that cannot be used is one on which nobody answers.
+            if listener.set_nonblocking(true).is_ok()
+                && let Ok(listener) = tokio::net::TcpListener::from_std(listener)
+            {
+                proxy.set(tokio::spawn(proxy::serve(listener, rules)));
+            }
+        }))
     }
 
     /// The executable and the name it is started under.
@@ -100,11 +124,11 @@ impl CommandRunner {
                 (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
             });
         }
-        let confinement = Confinement::none();
-        Ok(Command { program, argv, env: self.env(run), cwd: self.root.clone(), confinement })
+        let confinement = self.confining.confinement(&program);
+        Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone(), confinement })
     }
 
-    fn env(&self, run: &Run<'_>) -> Vec<(OsString, OsString)> {
+    fn env(&self, run: &Run<'_>) -> Result<Vec<(OsString, OsString)>, Error> {
         let mut env = self.host.base_env();
         let passed =
             self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
@@ -112,27 +136,100 @@ impl CommandRunner {
             let text = context::write(run.call, &self.root.to_string_lossy(), wall_clock(run.deadline));
             ("TOOLYARD_CONTEXT".into(), String::from_utf8_lossy(&text).into_owned().into())
         });
-        for (name, value) in passed.chain(self.set.iter().cloned()).chain(context) {
+        let secrets = self.declared.iter().map(|secret| {
+            Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
+        });
+        let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
+        let listed = matches!(self.confining.needs.network, NetworkRule::Hosts(_));
+        let proxy = if listed && self.confining.level == Level::Full {
+            proxy::environment(PROXY_PORT)
+        } else {
+            Vec::new()
+        };
+        let given = passed.chain(self.set.iter().cloned()).chain(context).chain(secrets).chain(proxy);
+        for (name, value) in given {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
-        env
+        Ok(env)
     }
 
     /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
     fn read(&self, finished: Finished) -> Result<Outcome, Error> {
-        let Finished { stdout, stderr_tail, exit, .. } = finished;
+        let Finished { stdout, stderr_tail, exit, sandbox, .. } = finished;
+        let stderr_tail = self.secrets.hide_in_tail(stderr_tail);
         let failed = !exit.is_success();
         let mut outcome = match answer::read(self.contract, Bytes::from(stdout)) {
             Ok(answer) if !failed || answer.outcome.error().is_some() => answer.outcome,
             Err(error) if !failed => return Err(error.with(|details| details.stderr = tail(&stderr_tail))),
             _ => return Err(died(&exit.to_string(), &stderr_tail)),
         };
+        outcome.meta.sandbox = Some(sandbox_word(sandbox));
         if let Some(error) = outcome.error_mut() {
             error.details.stderr = tail(&stderr_tail);
             error.details.exit = failed.then(|| exit.to_string());
         }
         Ok(outcome)
+    }
+
+    /// A child error in the words of the error table.
+    fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
+        let tail = |stderr: &str| tail(&self.secrets.hide_in_tail(stderr.to_owned()));
+        let name = &run.spec.exposed;
+        match error {
+            ChildError::Timeout { stderr_tail } => {
+                let limit = run.spec.limits.timeout.as_millis();
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("'{name}' did not finish in time (its limit is {limit} ms)"),
+                )
+                .hint("raise 'timeoutMs' in the tool's file if it needs longer")
+                .with(|details| details.stderr = tail(&stderr_tail))
+            }
+            ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
+                ErrorKind::OutputTooLarge,
+                format!("'{name}' wrote more than {cap} bytes and was stopped"),
+            )
+            .hint("print less, or raise 'limits.output' in the tool's file")
+            .with(|details| details.stderr = tail(&stderr_tail)),
+            error @ (ChildError::ProgramMissing { .. }
+            | ChildError::NotExecutable { .. }
+            | ChildError::InterpreterMissing { .. }) => {
+                Error::new(ErrorKind::FileNotFound, error.to_string())
+                    .hint("correct 'entry' in the tool's file")
+            }
+            error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
+                Error::new(ErrorKind::InvalidInput, error.to_string())
+            }
+            error => Error::new(ErrorKind::Internal, format!("'{name}' could not be started: {error}")),
+        }
+    }
+}
+
+/// The level in the words of the protocol.
+pub fn sandbox_word(level: Level) -> Sandbox {
+    match level {
+        Level::Full => Sandbox::Full,
+        Level::Landlock => Sandbox::Landlock,
+        Level::None => Sandbox::None,
+    }
+}
+
+/// The proxy of one run, stopped when the run is over.
+#[derive(Default)]
+struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
+
+impl ProxyTask {
+    fn set(&self, task: tokio::task::JoinHandle<()>) {
+        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(task);
+    }
+}
+
+impl Drop for ProxyTask {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            task.abort();
+        }
     }
 }
 
@@ -156,37 +253,6 @@ fn died(exit: &str, stderr: &str) -> Error {
 
 fn tail(stderr: &str) -> Option<String> {
     (!stderr.trim().is_empty()).then(|| stderr.to_owned())
-}
-
-/// A child error in the words of the error table.
-fn translate(error: ChildError, run: &Run<'_>) -> Error {
-    let name = &run.spec.exposed;
-    match error {
-        ChildError::Timeout { stderr_tail } => {
-            let limit = run.spec.limits.timeout.as_millis();
-            Error::new(
-                ErrorKind::Timeout,
-                format!("'{name}' did not finish in time (its limit is {limit} ms)"),
-            )
-            .hint("raise 'timeoutMs' in the tool's file if it needs longer")
-            .with(|details| details.stderr = tail(&stderr_tail))
-        }
-        ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
-            ErrorKind::OutputTooLarge,
-            format!("'{name}' wrote more than {cap} bytes and was stopped"),
-        )
-        .hint("print less, or raise 'limits.output' in the tool's file")
-        .with(|details| details.stderr = tail(&stderr_tail)),
-        error @ (ChildError::ProgramMissing { .. }
-        | ChildError::NotExecutable { .. }
-        | ChildError::InterpreterMissing { .. }) => {
-            Error::new(ErrorKind::FileNotFound, error.to_string()).hint("correct 'entry' in the tool's file")
-        }
-        error @ (ChildError::NulInArgument { .. } | ChildError::ArgumentsTooLong) => {
-            Error::new(ErrorKind::InvalidInput, error.to_string())
-        }
-        error => Error::new(ErrorKind::Internal, format!("'{name}' could not be started: {error}")),
-    }
 }
 
 /// The deadline on the wall clock, for tools; their own clocks know no `Instant`.

@@ -1,13 +1,13 @@
 //! From what a file declares to the box its child really gets.
 
 use crate::child::{Confinement, Level, Network};
-use crate::yard::{Declared, NetworkRule};
+use crate::yard::{Needs, NetworkRule};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Everything about the box that does not change from call to call.
 pub struct Confining {
-    pub declared: Declared,
+    pub needs: Needs,
     pub level: Level,
     pub root: PathBuf,
     pub state: PathBuf,
@@ -20,25 +20,25 @@ impl Confining {
             return Confinement::none();
         }
         let absolute = |path: &PathBuf| self.root.join(path);
-        let mut read: BTreeSet<PathBuf> = self.declared.read.iter().map(absolute).collect();
+        let mut read: BTreeSet<PathBuf> = self.needs.read.iter().map(absolute).collect();
         read.insert(self.root.clone());
         read.extend(prefixes(program));
         Confinement {
             level: self.level,
             read: read.into_iter().collect(),
-            write: self.declared.write.iter().map(absolute).collect(),
+            write: self.needs.write.iter().map(absolute).collect(),
             hidden: vec![self.state.clone()],
-            network: match self.declared.network {
+            network: match self.needs.network {
                 NetworkRule::Deny => Network::Deny,
                 NetworkRule::Allow => Network::Allow,
                 NetworkRule::Hosts(_) => Network::Hosts,
             },
-            memory: self.declared.memory,
-            cpu: self.declared.cpu,
-            processes: self.declared.processes,
+            memory: self.needs.memory,
+            cpu: self.needs.cpu,
+            processes: self.needs.processes,
             files: Some(1024),
             file_size: None,
-            tmp_bytes: self.declared.tmp_bytes,
+            tmp_bytes: self.needs.tmp_bytes,
         }
     }
 }
@@ -59,7 +59,8 @@ fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
         // A link leads to the real interpreter; a virtual environment names the one it was made from.
         next.extend(std::fs::canonicalize(&program));
         let config = std::fs::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
-        let home = config.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "home"));
+        let home =
+            config.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "home"));
         next.extend(home.map(|(_, home)| Path::new(home.trim()).join("python")));
     }
     found
@@ -70,7 +71,9 @@ fn prefix(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
     let prefix = if folder.file_name().is_some_and(|name| name == "bin") { folder.parent()? } else { folder };
     // Never a whole home folder or the root, whatever lies directly in it.
-    (prefix.components().count() > 2 && !is_home(prefix)).then(|| prefix.to_owned()).or_else(|| Some(program.to_owned()))
+    (prefix.components().count() > 2 && !is_home(prefix))
+        .then(|| prefix.to_owned())
+        .or_else(|| Some(program.to_owned()))
 }
 
 fn is_home(path: &Path) -> bool {
@@ -89,7 +92,10 @@ mod tests {
     fn interpreters_bring_their_prefix_and_the_system_brings_itself() {
         assert!(prefixes(Path::new("/usr/bin/python3")).is_empty());
         let found = prefixes(Path::new("/home/someone/.pyenv/versions/3.12/bin/python3"));
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), [PathBuf::from("/home/someone/.pyenv/versions/3.12")]);
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            [PathBuf::from("/home/someone/.pyenv/versions/3.12")]
+        );
         // A program directly in a home folder brings itself, not the home.
         assert_eq!(prefix(Path::new("/home/someone/tool")), Some(PathBuf::from("/home/someone/tool")));
         assert_eq!(prefix(Path::new("/root/bin/tool")), Some(PathBuf::from("/root/bin/tool")));

@@ -5,10 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use toolyard_protocol::SecretName;
+use toolyard_protocol::secret::VARIABLE_PREFIX;
 
 /// The environment as it was when the program started. Only the binary reads the real one.
 pub struct Host {
     env: HashMap<OsString, OsString>,
+    /// Variables that hold secrets are kept apart, so that no one passes them on by accident.
+    secrets: Vec<(String, OsString)>,
     search: Vec<PathBuf>,
     // A thousand tools of one interpreter look it up once.
     found: Mutex<HashMap<String, PathBuf>>,
@@ -18,19 +22,30 @@ pub struct Host {
 
 impl Host {
     pub fn new(env: impl IntoIterator<Item = (OsString, OsString)>) -> Host {
-        let env: HashMap<OsString, OsString> = env.into_iter().collect();
+        let mut env: HashMap<OsString, OsString> = env.into_iter().collect();
+        let is_secret = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(VARIABLE_PREFIX));
+        let secrets = env.extract_if(|name, _| is_secret(name));
+        let secrets = secrets.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
         let default = OsString::from("/usr/local/bin:/usr/bin:/bin");
         let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
         // A relative entry would run whatever lies in the folder we happen to stand in.
         let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
-        Host { env, search, found: Mutex::default(), behind: Mutex::default() }
+        Host { env, secrets, search, found: Mutex::default(), behind: Mutex::default() }
     }
 
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         self.env.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// The whole environment, for set-up programs that act in the owner's name.
+    /// Variables that hold secrets: the variable, the secret's name, the value.
+    pub fn secret_variables(&self) -> impl Iterator<Item = (&str, String, &OsStr)> {
+        self.secrets.iter().filter_map(|(variable, value)| {
+            let name = variable.strip_prefix(VARIABLE_PREFIX)?.to_ascii_lowercase();
+            Some((variable.as_str(), SecretName::parse(&name)?.as_str().to_owned(), value.as_os_str()))
+        })
+    }
+
+    /// The whole environment but for secrets, for set-up programs that act in the owner's name.
     pub fn all(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.env.iter()
     }

@@ -4,12 +4,16 @@
 
 pub mod child;
 mod command;
+mod confine;
 mod host;
 mod http;
 pub mod interpreter;
 mod kinds;
+pub mod proxy;
+pub mod secrets;
 mod uv;
 pub mod yard;
 
 pub use host::Host;
-pub use yard::{Defaults, Loaded, Loader, Seen, WatchOptions, Watcher};
+pub use secrets::Secrets;
+pub use yard::{Defaults, Loaded, Loader, Seen, Unconfined, WatchOptions, Watcher};

@@ -15,9 +15,9 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, Outcome, Payload};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader};
+use toolyard_runtimes::{Defaults, Host, Loader, Unconfined};
 use toolyard_wire::cache_key::Canonical;
 use toolyard_wire::schema::Schema;
 use toolyard_wire::view::View;
@@ -194,7 +194,7 @@ fn loader(root: &Path) -> Result<Loader, Failed> {
     let limits = Limits { timeout: Duration::from_secs(30), input: 64 << 10, output: 256 << 10 };
     let (host, launcher) = (Arc::new(Host::new(std::env::vars_os())), Arc::new(Launcher::new(root)?));
     let defaults = Defaults { pack: limits, manifest: limits };
-    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults))
+    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults, Unconfined::Refuse))
 }
 
 fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
@@ -203,7 +203,8 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     fs::create_dir_all(&state)?;
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
-    Ok(Engine { registry: Registry::new(snapshot), audit, cache, clock, random })
+    let redactor = Arc::new(NothingSecret);
+    Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
 }
 
 async fn succeed(engine: &Engine) -> Result<(), Failed> {

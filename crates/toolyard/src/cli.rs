@@ -1,6 +1,8 @@
 //! The command line: one variant per command, each defined in its own file.
 
-use crate::commands::{audit, call, check, completions, doctor, init, list, new, prepare, serve, show, test};
+use crate::commands::{
+    audit, call, check, completions, doctor, init, list, new, prepare, secret, serve, show, test,
+};
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ enum Command {
     Check(check::Args),
     Test(test::Args),
     Prepare(prepare::Args),
+    Secret(secret::Args),
     Serve(serve::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -48,6 +51,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
         Command::Check(args) => check::run(args, place),
         Command::Test(args) => test::run(args, place),
         Command::Prepare(args) => prepare::run(args, place),
+        Command::Secret(args) => secret::run(args, place),
         Command::Serve(args) => serve::run(args, place),
         Command::Audit(args) => audit::run(args, place),
         Command::Doctor(args) => doctor::run(args, place),

@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod output;
 mod reload;
+mod terminal;
 mod wiring;
 
 use clap::Parser;

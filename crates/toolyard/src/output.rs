@@ -20,6 +20,12 @@ pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
 }
 
+/// Writes a question to stderr and leaves the cursor behind it.
+pub fn ask(question: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "{question}").and_then(|()| err.flush());
+}
+
 /// Shows an error the documented way and gives its exit code.
 pub fn report(error: &Error, json: bool) -> u8 {
     if json {

@@ -5,7 +5,7 @@ use crate::commands::prepare::prepare;
 use crate::output;
 use crate::wiring::Yard;
 use std::sync::Arc;
-use toolyard_engine::{Changes, Engine, Severity, SourceProblem};
+use toolyard_engine::{Changes, Engine, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::{Seen, WatchOptions, Watcher};
 
@@ -38,7 +38,7 @@ fn announce(changes: &Changes) {
 /// One line per problem.
 pub fn tell(problems: &[SourceProblem]) {
     for problem in problems {
-        let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+        let word = problem.severity.as_str();
         output::note(format!("{word}: {}:{}", problem.source, describe(problem)));
     }
 }

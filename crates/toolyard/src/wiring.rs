@@ -57,7 +57,8 @@ impl Yard {
             .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
-        let loader = Loader::new(root.clone(), state.clone(), host, launcher, config.limits.defaults());
+        let (limits, unconfined) = (config.limits.defaults(), config.sandbox.when_unavailable);
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, unconfined);
         Ok(Yard { root, state, config, loader: Arc::new(loader) })
     }
 
@@ -78,7 +79,8 @@ impl Yard {
         let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, clock, random })
+        let redactor = self.loader.secrets.clone();
+        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
     }
 }
 

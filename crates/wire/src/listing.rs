@@ -57,6 +57,7 @@ fn push_row(object: &mut Object<'_>, row: &Listed<'_>) {
     let version = row.spec.and_then(|spec| spec.about.version.as_ref()).map(ToString::to_string);
     object.text_or_null("version", version.as_deref());
     object.text_or_null("timing", row.spec.map(|spec| spec.timing.as_str()));
+    object.text_or_null("sandbox", row.spec.map(|spec| spec.sandbox.as_str()));
     object.bool("enabled", row.enabled).texts("problems", row.problems.iter().map(String::as_str));
 }
 

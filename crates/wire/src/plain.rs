@@ -15,6 +15,9 @@ pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
     };
     meta.number("durationMs", outcome.meta.duration.as_millis() as u64);
     meta.bool("cached", outcome.meta.cached).number("attempts", outcome.meta.attempts.into());
+    if let Some(sandbox) = outcome.meta.sandbox {
+        meta.text("sandbox", sandbox.as_str());
+    }
     meta.end();
     match (outcome.data(), outcome.content()) {
         (Some(data), _) => envelope.raw("body", data.bytes()),

@@ -7,7 +7,8 @@ pub struct Row<'a> {
     pub place: Option<(u32, u32)>,
     pub message: &'a str,
     pub hint: Option<&'a str>,
-    pub error: bool,
+    /// error, warning or note.
+    pub severity: &'a str,
 }
 
 pub fn write<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<u8> {
@@ -17,7 +18,7 @@ pub fn write<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<u8> {
             out.push(b',');
         }
         let mut object = Object::new(&mut out);
-        object.text("file", row.source).text("severity", if row.error { "error" } else { "warning" });
+        object.text("file", row.source).text("severity", row.severity);
         if let Some((line, column)) = row.place {
             object.number("line", line.into()).number("column", column.into());
         }

@@ -47,8 +47,36 @@ impl Template {
     }
 
     pub fn render(&self, input: &Input) -> Result<String, Error> {
+        self.render_in(|| minijinja::Value::from_pairs([("input", input.0.clone())]))
+    }
+
+    /// The same with `secrets.NAME`; for headers only, never for what is logged or shown.
+    pub fn render_with_secrets(&self, input: &Input, secrets: &[(String, String)]) -> Result<String, Error> {
+        self.render_in(|| {
+            let secrets = minijinja::Value::from_pairs(secrets.iter().cloned());
+            minijinja::Value::from_pairs([("input", input.0.clone()), ("secrets", secrets)])
+        })
+    }
+
+    /// The names after `secrets.`; an empty one where they are used as a whole.
+    pub fn secrets_used(&self) -> Vec<String> {
+        let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
+        let mut used: Vec<String> = template
+            .into_iter()
+            .flat_map(|template| template.undeclared_variables(true))
+            .filter_map(|name| Some(name.strip_prefix("secrets")?.to_owned()))
+            .filter_map(|rest| match rest.strip_prefix('.') {
+                Some(name) => Some(name.to_owned()),
+                None => rest.is_empty().then_some(rest),
+            })
+            .collect();
+        used.sort_unstable();
+        used
+    }
+
+    fn render_in(&self, context: impl FnOnce() -> minijinja::Value) -> Result<String, Error> {
         let Some(environment) = &self.markup else { return Ok(self.source.clone()) };
-        let context = minijinja::Value::from_pairs([("input", input.0.clone())]);
+        let context = context();
         let mut out = Bounded(Vec::new());
         let rendered = environment
             .get_template(NAME)
@@ -248,6 +276,20 @@ mod tests {
         assert_eq!(
             render("{{ input.b }}-{{ input.n }}", Target::Text, r#"{"b":true,"n":1.5}"#),
             Ok("true-1.5".to_owned())
+        );
+    }
+
+    #[test]
+    fn secrets_are_a_namespace_of_their_own() {
+        let template = Template::parse("Bearer {{ secrets.KEY }}{{ input.secrets }}", Target::Text).unwrap();
+        assert_eq!(template.secrets_used(), ["KEY"]);
+        let input = Input::new(&Payload::json(r#"{"secrets":"x"}"#)).unwrap();
+        let secrets = [("KEY".to_owned(), "{{ 7*7 }}".to_owned())];
+        assert_eq!(template.render_with_secrets(&input, &secrets).unwrap(), "Bearer {{ 7*7 }}x");
+        assert!(template.render(&input).is_err());
+        assert_eq!(Template::parse("{{ secrets | tojson }}", Target::Text).unwrap().secrets_used(), [""]);
+        assert!(
+            Template::parse("{{ input.a }} secrets.KEY", Target::Text).unwrap().secrets_used().is_empty()
         );
     }
 

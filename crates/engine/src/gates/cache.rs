@@ -1,36 +1,38 @@
 //! Gate: a deterministic tool's result is reused, and equal calls in flight run once.
 
 use crate::cache::{Cache, Key};
-use crate::gates::{run, validate};
+use crate::gates::{redact, run, validate};
 use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Error, ErrorKind, Outcome};
+use toolyard_protocol::{Call, Error, ErrorKind, Outcome, Redactor};
 
 /// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
 pub async fn reuse_or_run(
     cache: &Arc<Cache>,
+    redactor: &Arc<dyn Redactor>,
     call: &Call,
     entry: &Arc<Entry>,
     started: Instant,
 ) -> Result<Outcome, Error> {
     let deadline = run::deadline(call, entry, started);
     let Some(maker) = &entry.cache_key else {
-        let outcome = run::run(call, entry, deadline).await?;
-        return validate::output(entry, outcome);
+        return run_checked(redactor.as_ref(), call, entry, deadline).await;
     };
-    let key = Key::new(&entry.spec, &call.identity, &maker.key(&call.arguments)?);
+    let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
+    let key = Key::new(&entry.spec, &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
-        return Ok(outcome);
+        // It may be older than a secret that it holds.
+        return Ok(redact::outcome(redactor.as_ref(), outcome));
     }
     // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
     // the last one has left.
     // The run holds its entry, so that no other can have the same address while it goes on.
     let version = Arc::as_ptr(entry) as usize;
     let flight = cache.flight(key, version, || {
-        shared_run(cache.clone(), key, call.clone(), entry.clone(), started).boxed()
+        shared_run(cache.clone(), redactor.clone(), key, call.clone(), entry.clone(), started).boxed()
     });
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
@@ -40,8 +42,20 @@ pub async fn reuse_or_run(
     }
 }
 
+/// What the tool gave, without secrets, and still what its schema promises.
+async fn run_checked(
+    redactor: &dyn Redactor,
+    call: &Call,
+    entry: &Entry,
+    deadline: Instant,
+) -> Result<Outcome, Error> {
+    let ran = run::run(call, entry, deadline).await;
+    validate::output(entry, redact::ran(redactor, ran)?)
+}
+
 async fn shared_run(
     cache: Arc<Cache>,
+    redactor: Arc<dyn Redactor>,
     key: Key,
     mut call: Call,
     entry: Arc<Entry>,
@@ -50,8 +64,7 @@ async fn shared_run(
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
     let files = entry.runner.files();
-    let outcome = run::run(&call, &entry, deadline).await?;
-    let outcome = validate::output(&entry, outcome)?;
+    let outcome = run_checked(redactor.as_ref(), &call, &entry, deadline).await?;
     // Errors are never kept, nor what other files than those of the digest have computed.
     if outcome.error().is_none() && files.is_some() && files == entry.runner.files() {
         cache.put(&key, &outcome);

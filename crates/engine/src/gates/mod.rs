@@ -4,6 +4,7 @@ pub mod cache;
 pub mod find;
 pub mod rate;
 pub mod record;
+pub mod redact;
 pub mod run;
 pub mod size;
 pub mod validate;

@@ -9,6 +9,8 @@ pub use address::is_public;
 pub use client::Clients;
 pub use url::UrlTemplate;
 
+use crate::secrets::Secrets;
+use crate::yard::Declared;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
@@ -25,6 +27,9 @@ pub struct HttpRunner {
     pub body: Body,
     pub allow_private: bool,
     pub clients: Arc<Clients>,
+    /// Secrets that header templates may use.
+    pub declared: Vec<Declared>,
+    pub secrets: Arc<Secrets>,
 }
 
 /// What is sent.
@@ -66,7 +71,7 @@ impl HttpRunner {
             request = request.body(body);
         }
         let response = request.send().await.map_err(|error| client::explain(&error, &self.url))?;
-        reply::read(response, run.spec.limits.output).await
+        reply::read(response, run.spec.limits.output, self.secrets.as_ref()).await
     }
 
     fn headers(&self, input: &Input) -> Result<HeaderMap, Error> {
@@ -74,16 +79,22 @@ impl HttpRunner {
         if !matches!(self.body, Body::None) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        let secrets = self
+            .declared
+            .iter()
+            .map(|secret| self.secrets.get(&secret.name).map(|value| (secret.variable.clone(), value)));
+        let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
         for (name, template) in &self.headers {
-            let value = template.render(input)?;
+            let value = template.render_with_secrets(input, &secrets)?;
             // Refuses line breaks and other control characters, which would start a header of the caller's own.
-            let value = HeaderValue::from_str(&value).map_err(|_| {
+            let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 Error::new(
                     ErrorKind::InvalidInput,
                     format!("the header '{name}' would hold a line break or another control character"),
                 )
                 .hint("send a value without control characters")
             })?;
+            value.set_sensitive(!template.secrets_used().is_empty());
             headers.insert(name.clone(), value);
         }
         Ok(headers)

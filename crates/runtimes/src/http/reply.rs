@@ -2,12 +2,14 @@
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
+use std::borrow::Cow;
 use std::time::Duration;
 use toolyard_protocol::text::{push_json_string, visible};
-use toolyard_protocol::{Error, ErrorKind, Outcome, Payload};
+use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Redactor};
 use toolyard_wire::answer::{self, Contract};
 
-pub async fn read(mut response: Response, cap: usize) -> Result<Outcome, Error> {
+/// `redactor` is needed where a text is cut: half a secret could not be found later.
+pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -> Result<Outcome, Error> {
     let status = response.status();
     let content_type =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
@@ -15,7 +17,7 @@ pub async fn read(mut response: Response, cap: usize) -> Result<Outcome, Error> 
     let body = bounded_body(&mut response, cap).await?;
     let kind = Kind::of(&content_type);
     if !status.is_success() {
-        return Err(failed(status, retry_after, kind, body));
+        return Err(failed(status, retry_after, kind, body, redactor));
     }
     if body.is_empty() {
         return Ok(Outcome::success(None));
@@ -82,7 +84,13 @@ fn text(body: Vec<u8>) -> Result<Outcome, Error> {
     Ok(Outcome::success(Some(Payload::json(quoted))))
 }
 
-fn failed(status: StatusCode, retry_after: Option<u64>, kind: Kind, body: Vec<u8>) -> Error {
+fn failed(
+    status: StatusCode,
+    retry_after: Option<u64>,
+    kind: Kind,
+    body: Vec<u8>,
+    redactor: &dyn Redactor,
+) -> Error {
     let class = match status.as_u16() {
         429 => ErrorKind::RateLimited,
         502..=504 => ErrorKind::Unavailable,
@@ -92,7 +100,11 @@ fn failed(status: StatusCode, retry_after: Option<u64>, kind: Kind, body: Vec<u8
         Kind::Json => answer::read(Contract::Document, body.into())
             .ok()
             .and_then(|answer| answer.outcome.error().map(|error| error.message.clone())),
-        Kind::Text => Some(visible(&String::from_utf8_lossy(&body[..body.len().min(200)]))),
+        Kind::Text => {
+            let text = String::from_utf8_lossy(&body);
+            let text = redactor.text(&text).map_or(text, Cow::Owned);
+            Some(visible(&text[..text.floor_char_boundary(200)]))
+        }
         Kind::Other => None,
     };
     let said = said

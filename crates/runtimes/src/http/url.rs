@@ -38,6 +38,10 @@ impl UrlTemplate {
         self.base.host_str().unwrap_or_default()
     }
 
+    pub fn uses_secrets(&self) -> bool {
+        !self.template.secrets_used().is_empty()
+    }
+
     pub fn fill(&self, input: &Input) -> Result<Url, Error> {
         let text = self.template.render(input)?;
         let refuse = |what: &str| {

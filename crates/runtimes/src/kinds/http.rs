@@ -6,6 +6,7 @@ use crate::yard::Reading;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use std::net::IpAddr;
+use toolyard_protocol::Sandbox;
 use toolyard_wire::doc::{Fields, Node, Value};
 use toolyard_wire::template::{Target, Template};
 
@@ -30,7 +31,16 @@ impl Kind for Http {
         if !reading.common.env.is_empty() {
             fields.problem(fields.place, "'env' has no meaning for http: no process is started", "remove it");
         }
+        if reading.common.needs.written {
+            fields.problem(
+                fields.place,
+                "'sandbox' has no meaning for http: no process is started",
+                "remove it",
+            );
+        }
         let url = url?;
+        let (headers, body) = (headers?, body?);
+        let warnings = check_secrets(fields, reading, &url, &headers, &body)?;
         if let Ok(address) = url.host().trim_matches(['[', ']']).parse::<IpAddr>()
             && !allow_private
             && !is_public(address)
@@ -42,13 +52,49 @@ impl Kind for Http {
         let runner = HttpRunner {
             url,
             method: method?,
-            headers: headers?,
-            body: body?,
+            headers,
+            body,
             allow_private,
             clients: reading.loader.clients.clone(),
+            declared: reading.common.secrets.clone(),
+            secrets: reading.loader.secrets.clone(),
         };
-        Some(Plan { runner: Box::new(runner), files: Vec::new(), warnings: Vec::new() })
+        Some(Plan {
+            runner: Box::new(runner),
+            files: Vec::new(),
+            warnings,
+            notes: Vec::new(),
+            sandbox: Sandbox::NotNeeded,
+        })
     }
+}
+
+/// Secrets go into headers only: URLs and bodies end up in other people's logs.
+fn check_secrets(
+    fields: &mut Fields<'_>,
+    reading: &Reading<'_>,
+    url: &UrlTemplate,
+    headers: &[(HeaderName, Template)],
+    body: &Body,
+) -> Option<Vec<String>> {
+    let in_body = matches!(body, Body::Template(template) if !template.secrets_used().is_empty());
+    if in_body || url.uses_secrets() {
+        let what = "'secrets' may be used in 'headers' only, neither in 'entry' nor in 'body'";
+        fields.problem(fields.place, what, "send the secret in a header");
+        return None;
+    }
+    let declared = &reading.common.secrets;
+    let used: Vec<String> = headers.iter().flat_map(|(_, template)| template.secrets_used()).collect();
+    if let Some(unknown) = used.iter().find(|used| !declared.iter().any(|secret| secret.variable == **used)) {
+        let what = format!("a header uses 'secrets.{unknown}', which 'secrets' does not declare");
+        fields.problem(fields.place, what, "for example secrets: {API_KEY: \"secret:my_key\"}");
+        return None;
+    }
+    let unused = declared.iter().filter(|secret| !used.contains(&secret.variable));
+    let unused = unused.map(|secret| format!("no header uses 'secrets.{}'", secret.variable));
+    let mut warnings: Vec<String> = unused.collect();
+    warnings.extend(reading.loader.missing_secrets(declared));
+    Some(warnings)
 }
 
 fn method(fields: &mut Fields<'_>) -> Option<Method> {

@@ -12,6 +12,7 @@ mod uv_script;
 use crate::yard::Reading;
 use std::path::PathBuf;
 use toolyard_engine::Runner;
+use toolyard_protocol::Sandbox;
 use toolyard_wire::doc::Fields;
 
 /// One kind of tool: its name, and how to read the fields that only it has.
@@ -29,6 +30,9 @@ pub struct Plan {
     pub files: Vec<PathBuf>,
     /// Why the tool cannot run on this machine as it is now.
     pub warnings: Vec<String>,
+    /// What the owner should know, though nothing is wrong.
+    pub notes: Vec<String>,
+    pub sandbox: Sandbox,
 }
 
 /// `kind:` of `*.tool.yaml`.

@@ -1,6 +1,9 @@
 //! The fields that both formats share, from raw to checked.
 
+use super::sandbox::Needs;
+use super::secrets::{self, Declared};
 use std::time::Duration;
+use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{About, Annotations, Conduct, Example, Expect, Payload, Rate, Retry, Version};
 use toolyard_wire::doc::{Fields, Node, Value};
 
@@ -10,7 +13,6 @@ pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// What is known of a tool whatever its kind.
-#[derive(Default)]
 pub struct Common {
     pub about: About,
     pub annotations: Annotations,
@@ -19,10 +21,13 @@ pub struct Common {
     pub enabled: bool,
     /// Names of host variables to pass on.
     pub env: Vec<String>,
+    pub needs: Needs,
+    pub secrets: Vec<Declared>,
 }
 
 /// `title_field` is `title` in packs and `name` in manifests.
-pub fn read(fields: &mut Fields<'_>, title_field: &'static str) -> Common {
+pub fn read(fields: &mut Fields<'_>, title_field: &'static str, mut needs: Needs) -> Common {
+    needs.read(fields);
     let about = About {
         title: fields.text(title_field).map(str::to_owned),
         description: fields.text("description").map(str::to_owned),
@@ -38,6 +43,8 @@ pub fn read(fields: &mut Fields<'_>, title_field: &'static str) -> Common {
         examples: examples(fields),
         enabled: fields.bool("enabled").unwrap_or(true),
         env: Vec::new(),
+        needs,
+        secrets: secrets::read(fields),
     }
 }
 
@@ -158,6 +165,12 @@ pub fn env(fields: &mut Fields<'_>, name: &'static str) -> Vec<String> {
                 place,
                 format!("'{name}' lists {text:?}, which is not a variable name"),
                 "list names only, without values",
+            );
+        } else if text.starts_with(VARIABLE_PREFIX) {
+            fields.problem(
+                place,
+                format!("'{name}' lists {text}, which holds a secret"),
+                "declare it: secrets: {VARIABLE: \"secret:name\"}",
             );
         } else {
             env.push(text.to_owned());

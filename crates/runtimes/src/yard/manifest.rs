@@ -2,6 +2,7 @@
 
 use super::common::{self, bytes, timeout};
 use super::reading::{Checked, Origin, Parts, Reading};
+use super::sandbox::Needs;
 use crate::kinds;
 use toolyard_protocol::Limits;
 use toolyard_wire::doc::{Fields, Node, Problem};
@@ -9,24 +10,15 @@ use toolyard_wire::doc::{Fields, Node, Problem};
 const LATER: &[(&str, &str)] = &[
     ("timing", "calls that outlive their request are not there yet"),
     ("warm", "workers that stay alive between calls are not there yet"),
-    ("sandbox", "tools do not run in a sandbox yet"),
-];
-
-/// Limits that only a sandbox can hold.
-const LATER_POLICY: &[(&str, &str)] = &[
-    ("memory_bytes", "it needs the sandbox, which is not there yet"),
-    ("cpu_time_ms", "it needs the sandbox, which is not there yet"),
-    ("network", "it needs the sandbox, which is not there yet"),
-    ("fs", "it needs the sandbox, which is not there yet"),
 ];
 
 pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example \"id\": \"word_count\"");
     let kind = Reading::kind(&mut fields, "runtime", kinds::MANIFEST);
-    let mut common = common::read(&mut fields, "name");
+    let mut common = common::read(&mut fields, "name", Needs::manifest());
     let mut limits = origin.loader.defaults.manifest;
-    common.env = policy(&mut fields, &mut limits);
+    common.env = policy(&mut fields, &mut limits, &mut common.needs);
     if let Some(mut metadata) = fields.map("metadata") {
         let categories = metadata.texts("categories").unwrap_or_default();
         common.about.categories = categories.into_iter().map(|(text, _)| text.to_owned()).collect();
@@ -41,11 +33,12 @@ pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
 }
 
 /// Seed 000's `policy`; gives the variables to pass on.
-fn policy(fields: &mut Fields<'_>, limits: &mut Limits) -> Vec<String> {
+fn policy(fields: &mut Fields<'_>, limits: &mut Limits, needs: &mut Needs) -> Vec<String> {
     let Some(mut policy) = fields.map("policy") else { return Vec::new() };
     limits.timeout = timeout(&mut policy, "timeout_ms", limits.timeout);
     limits.output = bytes(&mut policy, "max_output_bytes", limits.output);
     let env = common::env(&mut policy, "env_allowlist");
-    fields.problems.extend(policy.finish(LATER_POLICY));
+    needs.read_policy(&mut policy);
+    fields.close(policy);
     env
 }

@@ -10,7 +10,9 @@ mod manifest;
 mod naming;
 mod pack;
 mod reading;
+mod sandbox;
 mod schemas;
+mod secrets;
 mod stamp;
 #[cfg(test)]
 mod testing;
@@ -18,11 +20,15 @@ mod walk;
 mod watch;
 
 pub use reading::{Reading, Spawn};
+pub use sandbox::{Needs, NetworkRule, Unconfined};
+pub use secrets::Declared;
+pub(crate) use stamp::Stamps;
 pub use watch::{Seen, WatchOptions, Watcher};
 
 use crate::child::Launcher;
 use crate::host::Host;
 use crate::http::Clients;
+use crate::secrets::Secrets;
 use kept::{Kept, Notes, ReadFile};
 use made::Made;
 use reading::{Checked, Origin};
@@ -48,8 +54,10 @@ pub struct Loader {
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
     pub defaults: Defaults,
+    pub unconfined: Unconfined,
     pub clients: Arc<Clients>,
     kept: Mutex<Kept>,
+    pub secrets: Arc<Secrets>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }
@@ -80,9 +88,11 @@ impl Loader {
         host: Arc<Host>,
         launcher: Arc<Launcher>,
         defaults: Defaults,
+        unconfined: Unconfined,
     ) -> Loader {
+        let secrets = Arc::new(Secrets::new(&state, &host));
         let (clients, kept, controls) = (Arc::default(), Mutex::default(), Mutex::default());
-        Loader { root, state, host, launcher, defaults, clients, kept, controls }
+        Loader { root, state, host, launcher, defaults, unconfined, clients, secrets, kept, controls }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.
@@ -135,8 +145,10 @@ impl Loader {
             }
         };
         match checked {
-            Ok(Checked { candidate, made, warnings }) => {
-                let problems = warnings.into_iter().map(|what| warning(&file.source, what)).collect();
+            Ok(Checked { candidate, made, warnings, notes }) => {
+                let warnings = warnings.into_iter().map(|what| warning(&file.source, what));
+                let problems =
+                    warnings.chain(notes.into_iter().map(|what| note(&file.source, what))).collect();
                 ReadFile { made, candidate: Some(candidate), problems }
             }
             Err(problems) => {
@@ -180,4 +192,8 @@ fn whole_file(source: &str, message: String) -> SourceProblem {
 
 fn warning(source: &str, message: String) -> SourceProblem {
     SourceProblem { severity: Severity::Warning, ..whole_file(source, message) }
+}
+
+fn note(source: &str, message: String) -> SourceProblem {
+    SourceProblem { severity: Severity::Note, ..whole_file(source, message) }
 }

@@ -2,6 +2,7 @@
 
 use super::common::{self, bytes, timeout};
 use super::reading::{Checked, Origin, Parts, Reading};
+use super::sandbox::Needs;
 use crate::kinds;
 use toolyard_wire::doc::{Fields, Node, Problem};
 
@@ -9,7 +10,6 @@ use toolyard_wire::doc::{Fields, Node, Problem};
 const LATER: &[(&str, &str)] = &[
     ("timing", "calls that outlive their request are not there yet"),
     ("warm", "workers that stay alive between calls are not there yet"),
-    ("sandbox", "tools do not run in a sandbox yet"),
     ("elevate", "elevated calls are not there yet"),
     ("dialog", "tools cannot talk to their caller yet"),
     ("spill", "results over the output limit cannot be stored yet"),
@@ -21,7 +21,7 @@ pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example id: word_count");
     let kind = Reading::kind(&mut fields, "kind", kinds::PACK);
-    let mut common = common::read(&mut fields, "title");
+    let mut common = common::read(&mut fields, "title", Needs::pack());
     common.env = common::env(&mut fields, "env");
     let mut limits = origin.loader.defaults.pack;
     limits.timeout = timeout(&mut fields, "timeoutMs", limits.timeout);

@@ -5,7 +5,8 @@ use super::kept::Notes;
 use super::made::{Content, Made};
 use super::schemas::{self, Compiled};
 use super::{Loader, digest, naming, walk::ToolFile};
-use crate::command::{CommandRunner, Program};
+use crate::command::{CommandRunner, Program, sandbox_word};
+use crate::confine::Confining;
 use crate::kinds::{Kind, Plan};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Checked {
     pub candidate: Candidate,
     pub made: Arc<Made>,
     pub warnings: Vec<String>,
+    /// What is not wrong, but should be known.
+    pub notes: Vec<String>,
 }
 
 /// A child process to be, as a kind describes it.
@@ -144,29 +147,11 @@ impl Reading<'_> {
     pub fn spawn(&self, fields: &mut Fields<'_>, spawn: Spawn<'_>) -> Option<Plan> {
         let Loader { root, host, launcher, .. } = self.loader;
         self.refuse_code(fields, &spawn)?;
-        let mut arguments = Vec::with_capacity(spawn.arguments.len());
-        let mut files = spawn.files;
-        for (text, place) in spawn.arguments {
-            if text.contains('\0') {
-                fields.problem(
-                    place,
-                    "an argument holds a NUL character, which no program can receive",
-                    "remove it",
-                );
-                return None;
-            }
-            match Template::parse(text, Target::Text) {
-                Ok(template) => {
-                    // What is filled in at each call is no file that could be known here.
-                    files.extend(template.literal().and_then(|text| self.yard_file(text)));
-                    arguments.push(template);
-                }
-                Err(what) => {
-                    fields.problem(place, what, "templates look like {{ input.name }}");
-                    return None;
-                }
-            }
-        }
+        self.refuse_two_sources(fields)?;
+        let (level, notes) = self.level(fields)?;
+        let sandbox = sandbox_word(level);
+        let (arguments, mut files) = self.arguments(fields, spawn.arguments)?;
+        files.extend(spawn.files);
         // A bare name is searched for elsewhere.
         if let Program::Named(name) = &spawn.program
             && name.contains('/')
@@ -181,6 +166,7 @@ impl Reading<'_> {
                 .filter(|name| host.var(name).is_none())
                 .map(|name| format!("the variable '{name}' is to be passed on but is not set here")),
         );
+        warnings.extend(self.loader.missing_secrets(&self.common.secrets));
         let runner = Box::new(CommandRunner {
             launcher: launcher.clone(),
             host: host.clone(),
@@ -189,9 +175,62 @@ impl Reading<'_> {
             arguments,
             set: spawn.set,
             pass: self.common.env.clone(),
+            declared: self.common.secrets.clone(),
+            secrets: self.loader.secrets.clone(),
             contract: spawn.contract,
+            confining: Confining {
+                needs: self.common.needs.clone(),
+                level,
+                root: root.clone(),
+                state: self.loader.state.clone(),
+            },
         });
-        Some(Plan { runner, files, warnings })
+        Some(Plan { runner, files, warnings, notes, sandbox })
+    }
+
+    /// The arguments as templates, and the files of the yard among them.
+    fn arguments(
+        &self,
+        fields: &mut Fields<'_>,
+        given: Vec<(&str, Place)>,
+    ) -> Option<(Vec<Template>, Vec<PathBuf>)> {
+        let mut arguments = Vec::with_capacity(given.len());
+        let mut files = Vec::new();
+        for (text, place) in given {
+            if text.contains('\0') {
+                fields.problem(
+                    place,
+                    "an argument holds a NUL character, which no program can receive",
+                    "remove it",
+                );
+                return None;
+            }
+            match Template::parse(text, Target::Text) {
+                Ok(template) if !template.secrets_used().is_empty() => {
+                    let what = "an argument uses 'secrets'; everyone on this machine can read arguments";
+                    fields.problem(place, what, "let the tool read the variable that 'secrets' names");
+                    return None;
+                }
+                Ok(template) => {
+                    // What is filled in at each call is no file that could be known here.
+                    files.extend(template.literal().and_then(|text| self.yard_file(text)));
+                    arguments.push(template);
+                }
+                Err(what) => {
+                    fields.problem(place, what, "templates look like {{ input.name }}");
+                    return None;
+                }
+            }
+        }
+        Some((arguments, files))
+    }
+
+    fn refuse_two_sources(&self, fields: &mut Fields<'_>) -> Option<()> {
+        let twice = self.common.secrets.iter().find(|secret| self.common.env.contains(&secret.variable));
+        let Some(secret) = twice else { return Some(()) };
+        let what = format!("the variable '{}' is both passed on and a secret", secret.variable);
+        fields.problem(fields.place, what, "list it once");
+        None
     }
 
     /// A value put into program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
@@ -327,6 +366,7 @@ impl Reading<'_> {
             timing: Timing::Sync,
             limits: parts.limits,
             conduct,
+            sandbox: plan.sandbox,
             examples,
             digest,
             input_schema,
@@ -334,7 +374,12 @@ impl Reading<'_> {
         };
         let runner = Box::new(Stamped { inner: plan.runner, made: made.clone() });
         let entry = Arc::new(Entry { spec, runner, input, output, cache_key: parts.cache_key, controls });
-        Ok(Checked { candidate: Candidate { entry, enabled }, made, warnings: plan.warnings })
+        Ok(Checked {
+            candidate: Candidate { entry, enabled },
+            made,
+            warnings: plan.warnings,
+            notes: plan.notes,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a tool's file says about its box: `sandbox:` in both formats, and seed 000's `policy`.
 
+use super::Reading;
 use crate::child::Level;
 use crate::proxy::Rules;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +10,9 @@ use toolyard_wire::doc::{Fields, Node, Place, Value};
 
 /// The box a tool asks for. What it does not say is the default: no network, nothing writable but `/tmp`.
 #[derive(Clone)]
-pub struct Declared {
+pub struct Needs {
+    /// The file has a `sandbox` field.
+    pub written: bool,
     /// `sandbox: none`, written out.
     pub none: bool,
     pub network: NetworkRule,
@@ -29,10 +32,11 @@ pub enum NetworkRule {
     Hosts(Arc<Rules>),
 }
 
-impl Declared {
+impl Needs {
     /// A tool that says nothing.
-    pub fn pack() -> Declared {
-        Declared {
+    pub fn pack() -> Needs {
+        Needs {
+            written: false,
             none: false,
             network: NetworkRule::Deny,
             read: Vec::new(),
@@ -45,13 +49,14 @@ impl Declared {
     }
 
     /// Seed 000's policy block has smaller defaults.
-    pub fn manifest() -> Declared {
-        Declared { memory: Some(128 << 20), cpu: Some(Duration::from_secs(2)), ..Declared::pack() }
+    pub fn manifest() -> Needs {
+        Needs { memory: Some(128 << 20), cpu: Some(Duration::from_secs(2)), ..Needs::pack() }
     }
 
     /// `sandbox: none`, or a map of what is needed.
     pub fn read(&mut self, fields: &mut Fields<'_>) {
         let Some(node) = fields.take("sandbox") else { return };
+        self.written = true;
         match &node.value {
             Value::Text(text) if text == "none" => self.none = true,
             Value::Map(_) => match Fields::open(node, "sandbox") {
@@ -117,7 +122,35 @@ impl Declared {
     }
 }
 
-fn network(fields: &mut Fields<'_>, node: &Node) -> Option<NetworkRule> {
+impl Reading<'_> {
+    /// The level of the tool's box on this machine, with what the owner should know; `None` when what the file asks
+    /// for cannot be held here and the yard does not say that it may run all the same.
+    pub fn level(&self, fields: &mut Fields<'_>) -> Option<(Level, Vec<String>)> {
+        let needs = &self.common.needs;
+        if needs.none {
+            return Some((Level::None, vec!["it runs without a sandbox, as its file says".to_owned()]));
+        }
+        let machine = self.loader.launcher.sandbox_level();
+        let Some(why) = needs.refusal(machine) else { return Some((machine, Vec::new())) };
+        if self.loader.unconfined == Unconfined::Run {
+            let note = format!("it runs without the sandbox it asks for, as the yard says: {why}");
+            return Some((Level::None, vec![note]));
+        }
+        let hint = "write sandbox: none in the file, or [sandbox] when_unavailable = \"run unconfined\" in toolyard.toml";
+        fields.problem(fields.place, format!("the tool cannot be confined here: {why}"), hint);
+        None
+    }
+}
+
+/// What happens to tools that this machine cannot confine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unconfined {
+    #[default]
+    Refuse,
+    Run,
+}
+
+fn network<'n>(fields: &mut Fields<'n>, node: &'n Node) -> Option<NetworkRule> {
     match &node.value {
         Value::Text(text) if text == "deny" => Some(NetworkRule::Deny),
         Value::Text(text) if text == "allow" => Some(NetworkRule::Allow),
@@ -129,22 +162,30 @@ fn network(fields: &mut Fields<'_>, node: &Node) -> Option<NetworkRule> {
         Value::List(_) => {
             let hosts = fields.texts_of(node, "network")?;
             let texts: Vec<&str> = hosts.iter().map(|(text, _)| *text).collect();
-            match Rules::parse(&texts) {
+            match Rules::parse(texts) {
                 Ok(rules) => Some(NetworkRule::Hosts(Arc::new(rules))),
                 Err(what) => {
-                    fields.problem(node.place, what.to_string(), "for example api.example.com, *.example.com, 127.0.0.1:8080");
+                    fields.problem(
+                        node.place,
+                        what.to_string(),
+                        "for example api.example.com, *.example.com, 127.0.0.1:8080",
+                    );
                     None
                 }
             }
         }
         _ => {
-            fields.problem(node.place, "'network' must be deny, allow or a list of hosts", "for example network: [api.example.com]");
+            fields.problem(
+                node.place,
+                "'network' must be deny, allow or a list of hosts",
+                "for example network: [api.example.com]",
+            );
             None
         }
     }
 }
 
-/// Declared paths; what would open everything is refused.
+/// Needs paths; what would open everything is refused.
 fn paths(fields: &mut Fields<'_>, name: &'static str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for (text, place) in fields.texts(name).unwrap_or_default() {
@@ -157,7 +198,11 @@ fn paths(fields: &mut Fields<'_>, name: &'static str) -> Vec<PathBuf> {
 }
 
 fn refuse(fields: &mut Fields<'_>, place: Place, text: &str, what: &str) {
-    fields.problem(place, format!("the path {text:?} {what}"), "name the folders and files that the tool really needs");
+    fields.problem(
+        place,
+        format!("the path {text:?} {what}"),
+        "name the folders and files that the tool really needs",
+    );
 }
 
 fn checked_path(text: &str) -> Result<PathBuf, &'static str> {

@@ -49,6 +49,7 @@ impl Folder {
             host,
             launcher,
             Defaults { pack: limits, manifest: limits },
+            Unconfined::Refuse,
         )
     }
 }

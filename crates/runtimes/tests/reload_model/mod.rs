@@ -101,6 +101,7 @@ impl Yard {
             host,
             self.launcher.clone(),
             Defaults { pack: limits, manifest: limits },
+            Unconfined::Refuse,
         )
     }
 

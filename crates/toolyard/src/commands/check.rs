@@ -22,16 +22,16 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
             place: problem.place,
             message: &problem.message,
             hint: problem.hint.as_deref(),
-            error: problem.severity == Severity::Error,
+            severity: problem.severity.as_str(),
         });
         output::line(problems::write(rows));
     } else {
         for problem in found {
-            let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+            let word = problem.severity.as_str();
             output::line(format!("{word}: {}:{}", problem.source, describe(problem)));
         }
         let tools = snapshot.entries().len();
-        let warnings = found.len() - errors;
+        let warnings = found.iter().filter(|problem| problem.severity == Severity::Warning).count();
         output::line(format!("{tools} tool(s) loaded, {errors} error(s), {warnings} warning(s)"));
     }
     Ok(if errors == 0 { 0 } else { ErrorKind::InvalidInput.row().exit })

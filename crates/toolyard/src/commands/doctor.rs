@@ -4,7 +4,7 @@ use crate::output;
 use crate::wiring::{Place, Yard, make_state_dir};
 use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::child::TreeLevel;
+use toolyard_runtimes::child::{Level, TreeLevel};
 use toolyard_runtimes::interpreter::{NODE, PHP, PYTHON};
 use toolyard_wire::checkup::{self, Row};
 
@@ -19,6 +19,7 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
         row("yard", true, yard.root.display().to_string()),
         state_folder(&yard),
         process_trees(&yard),
+        sandbox(&yard),
     ];
     rows.extend(interpreters(&yard));
     rows.extend(tools(&yard));
@@ -64,6 +65,18 @@ fn process_trees(yard: &Yard) -> Row {
     row("process trees", true, detail.to_owned())
 }
 
+fn sandbox(yard: &Yard) -> Row {
+    match yard.loader.launcher.sandbox_level() {
+        Level::Full => row("sandbox", true, "full: namespaces, Landlock and seccomp".to_owned()),
+        Level::Landlock => {
+            row("sandbox", true, "Landlock and seccomp; namespaces are refused here".to_owned())
+        }
+        Level::None => {
+            row("sandbox", false, "none: neither namespaces nor Landlock are to be had".to_owned())
+        }
+    }
+}
+
 /// Missing ones are no fault by themselves; tools that need them say so below.
 fn interpreters(yard: &Yard) -> Vec<Row> {
     let (host, root) = (&yard.loader.host, &yard.root);
@@ -85,7 +98,8 @@ fn tools(yard: &Yard) -> Vec<Row> {
     let mut rows = vec![row("tools", errors == 0, loaded)];
     for problem in snapshot.problems() {
         let detail = format!("{}:{}", problem.source, super::list::describe(problem));
-        rows.push(row(if problem.severity == Severity::Error { "tool file" } else { "tool" }, false, detail));
+        let name = if problem.severity == Severity::Error { "tool file" } else { "tool" };
+        rows.push(row(name, problem.severity == Severity::Note, detail));
     }
     rows
 }

@@ -3,7 +3,7 @@
 use crate::output;
 use crate::wiring::{Place, Yard};
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
-use toolyard_protocol::{Error, ToolSpec};
+use toolyard_protocol::{Error, Sandbox, ToolSpec};
 use toolyard_wire::listing::{self, Listed};
 
 /// List the tools of the yard
@@ -45,7 +45,9 @@ fn print_table(snapshot: &Snapshot) {
         let text = spec.about.description.as_deref().or(spec.about.title.as_deref()).unwrap_or("-");
         let first = text.lines().next().unwrap_or_default();
         let state = if enabled { "" } else { "(disabled) " };
-        rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, format!("{state}{first}")]);
+        let walls = if spec.sandbox == Sandbox::None { "(no sandbox) " } else { "" };
+        let text = format!("{state}{walls}{first}");
+        rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, text]);
     }
     match rows.len() {
         1 => output::note("no tools here; 'toolyard init' makes an example"),

@@ -9,6 +9,7 @@ pub mod init;
 pub mod list;
 pub mod new;
 pub mod prepare;
+pub mod secret;
 pub mod serve;
 pub mod show;
 pub mod test;

@@ -58,6 +58,7 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     ));
     add(format!("file            {}", spec.source));
     let limits = spec.limits;
+    add(format!("sandbox         {}", spec.sandbox.as_str()));
     add(format!("timeout         {} ms", limits.timeout.as_millis()));
     add(format!("input at most   {} bytes", limits.input));
     add(format!("output at most  {} bytes", limits.output));

@@ -2,6 +2,7 @@
 
 use super::SECTIONS;
 use std::ffi::OsString;
+use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_wire::doc::{Key, Node, Place, Value};
 
@@ -13,7 +14,9 @@ pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error
     let mut layers = Vec::new();
     for (name, value) in env {
         let Some(name) = name.to_str() else { continue };
-        let Some(rest) = name.strip_prefix("TOOLYARD_").filter(|_| !OTHERS.contains(&name)) else { continue };
+        // Neither read nor refused here, so that no message can ever repeat a secret.
+        let is_other = OTHERS.contains(&name) || name.starts_with(VARIABLE_PREFIX);
+        let Some(rest) = name.strip_prefix("TOOLYARD_").filter(|_| !is_other) else { continue };
         let refuse = |what: &str| {
             Error::new(ErrorKind::InvalidInput, format!("the environment variable {name} {what}")).hint(
                 "configuration variables are TOOLYARD_<SECTION>_<KEY>, for example TOOLYARD_SERVER_LISTEN",

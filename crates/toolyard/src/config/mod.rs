@@ -4,6 +4,7 @@ mod audit;
 mod cache;
 mod environment;
 mod limits;
+mod sandbox;
 mod server;
 mod state;
 
@@ -19,6 +20,7 @@ pub struct Config {
     pub limits: limits::Limits,
     pub audit: audit::Audit,
     pub cache: cache::Cache,
+    pub sandbox: sandbox::Sandbox,
     pub state: state::State,
 }
 
@@ -88,5 +90,6 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("limits", |config, fields| config.limits.read(fields)),
     ("audit", |config, fields| config.audit.read(fields)),
     ("cache", |config, fields| config.cache.read(fields)),
+    ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
 ];

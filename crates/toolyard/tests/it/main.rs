@@ -28,6 +28,7 @@ mod kept;
 mod kinds;
 mod memory;
 mod origins;
+mod secrets;
 mod support;
 mod trees;
 mod values;

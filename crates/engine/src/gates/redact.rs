@@ -1,0 +1,131 @@
+//! Gate: secrets are hidden. Behind it nothing that is checked, kept, recorded or answered holds one.
+
+use std::borrow::Cow;
+use toolyard_protocol::{Call, Error, Outcome, Redactor};
+
+/// What a tool gave, or how it failed.
+pub fn ran(redactor: &dyn Redactor, ran: Result<Outcome, Error>) -> Result<Outcome, Error> {
+    match ran {
+        Ok(given) => Ok(outcome(redactor, given)),
+        Err(failed) => Err(error(redactor, failed)),
+    }
+}
+
+pub fn outcome(redactor: &dyn Redactor, mut outcome: Outcome) -> Outcome {
+    for payload in outcome.payloads_mut() {
+        if let Some(hidden) = redactor.payload(payload) {
+            *payload = hidden;
+        }
+    }
+    if let Some(error) = outcome.error_mut() {
+        hide_in_error(redactor, error);
+    }
+    if let Some(explanation) = outcome.explanation_mut() {
+        hide(redactor, explanation);
+    }
+    outcome.meta.warnings.iter_mut().for_each(|warning| hide(redactor, warning));
+    outcome
+}
+
+pub fn error(redactor: &dyn Redactor, mut error: Error) -> Error {
+    hide_in_error(redactor, &mut error);
+    error
+}
+
+/// The call as it may be recorded; the tool still gets what the caller sent.
+pub fn call<'c>(redactor: &dyn Redactor, call: &'c Call) -> Cow<'c, Call> {
+    let mut shown = Cow::Borrowed(call);
+    if let Some(arguments) = redactor.payload(&call.arguments) {
+        shown.to_mut().arguments = arguments;
+    }
+    if let Some(tool) = redactor.text(&call.tool) {
+        shown.to_mut().tool = tool;
+    }
+    if let Some(key) = call.idempotency_key.as_deref().and_then(|key| redactor.text(key)) {
+        shown.to_mut().idempotency_key = Some(key);
+    }
+    shown
+}
+
+fn hide_in_error(redactor: &dyn Redactor, error: &mut Error) {
+    hide(redactor, &mut error.message);
+    let details = &mut *error.details;
+    let texts = [&mut error.hint, &mut details.stderr, &mut details.exit, &mut details.tool_code];
+    texts.into_iter().flatten().for_each(|text| hide(redactor, text));
+    for violation in &mut details.violations {
+        hide(redactor, &mut violation.pointer);
+        hide(redactor, &mut violation.message);
+    }
+    if let Some(payload) = &mut details.tool_details
+        && let Some(hidden) = redactor.payload(payload)
+    {
+        *payload = hidden;
+    }
+}
+
+fn hide(redactor: &dyn Redactor, text: &mut String) {
+    if let Some(hidden) = redactor.text(text) {
+        *text = hidden;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolyard_protocol::{Edge, ErrorKind, Id, Identity, Payload, Violation};
+
+    /// Hides the word `hush`.
+    struct Hush;
+
+    impl Redactor for Hush {
+        fn text(&self, text: &str) -> Option<String> {
+            text.contains("hush").then(|| text.replace("hush", "[x]"))
+        }
+
+        fn payload(&self, payload: &Payload) -> Option<Payload> {
+            self.text(std::str::from_utf8(payload.bytes()).unwrap()).map(Payload::json)
+        }
+    }
+
+    #[test]
+    fn no_part_of_an_outcome_is_forgotten() {
+        let data = || Payload::json(r#""hush""#);
+        let failed = Error::new(ErrorKind::ToolFailed, "hush").hint("hush").with(|details| {
+            details.stderr = Some("hush".into());
+            details.exit = Some("hush".into());
+            details.tool_code = Some("hush".into());
+            details.tool_details = Some(data());
+            details.violations = vec![Violation { pointer: "/hush".into(), message: "hush".into() }];
+        });
+        let mut given = Outcome::new(toolyard_protocol::Status::PartialSuccess, Some(data()), Some(failed))
+            .unwrap()
+            .with_content(data())
+            .with_explanation("hush");
+        given.meta.warnings = vec!["hush".into()];
+        let shown = outcome(&Hush, given);
+        assert!(!format!("{shown:?}").contains("hush"), "{shown:?}");
+        let payloads = [shown.data(), shown.content(), shown.error().unwrap().details.tool_details.as_ref()];
+        assert!(payloads.iter().all(|payload| &payload.unwrap().bytes()[..] == br#""[x]""#));
+    }
+
+    #[test]
+    fn the_recorded_call_is_a_copy_only_when_something_is_hidden() {
+        let mut asked = Call {
+            id: Id::parse("01890a5d-ac96-774b-bcce-b302099a8057").unwrap(),
+            tool: "t".into(),
+            arguments: Payload::json("{}"),
+            identity: Identity::local(),
+            edge: Edge::Cli,
+            deadline: None,
+            timing_hint: None,
+            trace: None,
+            idempotency_key: None,
+        };
+        assert!(matches!(call(&Hush, &asked), Cow::Borrowed(_)));
+        (asked.tool, asked.idempotency_key) = ("hush".into(), Some("hush".into()));
+        asked.arguments = Payload::json(r#"{"a":"hush"}"#);
+        let shown = call(&Hush, &asked).into_owned();
+        assert_eq!((shown.tool.as_str(), shown.idempotency_key.as_deref()), ("[x]", Some("[x]")));
+        assert_eq!(&shown.arguments.bytes()[..], br#"{"a":"[x]"}"#);
+    }
+}

@@ -1,0 +1,127 @@
+//! What is known of the secrets at one moment, from both sources.
+
+use super::check;
+use super::store::Store;
+use crate::host::Host;
+use crate::yard::Stamps;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toolyard_protocol::SecretName;
+use toolyard_wire::redact::Hidden;
+
+/// Values that were replaced or removed stay hidden, up to so many: a running tool may still hold them.
+const MAX_RETIRED: usize = 256;
+
+/// A value, or why it cannot be used.
+pub type Value = Result<String, String>;
+
+#[derive(Default)]
+pub struct Known {
+    /// By the name of their variable.
+    environment: BTreeMap<String, (String, Value)>,
+    stored: BTreeMap<SecretName, Value>,
+    retired: Vec<(String, String)>,
+    stamps: Option<Stamps>,
+    /// Why no secret can be used at all.
+    pub problem: Option<String>,
+    pub hidden: Arc<Hidden>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Environment,
+    Store,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub source: Source,
+    pub problem: Option<String>,
+}
+
+impl Known {
+    pub fn of_environment(host: &Host) -> Known {
+        let mut known = Known::default();
+        for (variable, name, value) in host.secret_variables() {
+            let value = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
+            let value = value.and_then(|value| check(value).map(|()| value.to_owned()));
+            known.environment.insert(variable.to_owned(), (name, value));
+        }
+        known.hide();
+        known
+    }
+
+    /// Reads the folder anew if anything in it may have changed.
+    pub fn look(&mut self, store: &Store) {
+        let same = self.stamps.as_ref().is_some_and(|stamps| stamps.is_reliable() && stamps.is_unchanged());
+        if same {
+            return;
+        }
+        // Stamped before reading: a change in between then shows at the next look.
+        self.stamps = Some(store.stamps());
+        let read = match store.read() {
+            Ok(read) => {
+                self.problem = None;
+                read
+            }
+            Err(problem) => {
+                self.problem = Some(problem);
+                BTreeMap::new()
+            }
+        };
+        if read == self.stored {
+            return;
+        }
+        for (name, value) in std::mem::replace(&mut self.stored, read) {
+            if let Ok(value) = value
+                && self.stored.get(&name).is_none_or(|new| new.as_deref() != Ok(value.as_str()))
+            {
+                self.retired.push((name.as_str().to_owned(), value));
+            }
+        }
+        let surplus = self.retired.len().saturating_sub(MAX_RETIRED);
+        self.retired.drain(..surplus);
+        self.hide();
+    }
+
+    /// The environment comes first: whoever starts the daemon has the last word.
+    pub fn find(&self, name: &SecretName) -> Option<Result<&str, &str>> {
+        let value = match self.environment.get(&name.variable()) {
+            Some((_, value)) => value,
+            None => self.stored.get(name)?,
+        };
+        Some(value.as_deref().map_err(String::as_str))
+    }
+
+    pub fn list(&self) -> Vec<Listed> {
+        let listed = |name: &str, source, value: &Value| Listed {
+            name: name.to_owned(),
+            source,
+            problem: value.as_ref().err().cloned(),
+        };
+        let set = self.environment.values().map(|(name, value)| listed(name, Source::Environment, value));
+        let stored = self.stored.iter().map(|(name, value)| {
+            let mut listed = listed(name.as_str(), Source::Store, value);
+            if self.environment.contains_key(&name.variable()) {
+                listed.problem = Some(format!("{} is set and used instead", name.variable()));
+            }
+            listed
+        });
+        let mut all: Vec<Listed> = set.chain(stored).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    fn hide(&mut self) {
+        let usable = |name, value: &'_ Value| value.as_ref().ok().cloned().map(|value| (name, value));
+        let set = self.environment.values().filter_map(|(name, value)| usable(name.clone(), value));
+        let stored = self.stored.iter().filter_map(|(name, value)| usable(name.as_str().to_owned(), value));
+        let all: Vec<(String, String)> = stored.chain(set).chain(self.retired.iter().cloned()).collect();
+        match Hidden::new(all.iter().map(|(name, value)| (name.as_str(), value.as_str()))) {
+            Ok(hidden) => self.hidden = Arc::new(hidden),
+            // What cannot be hidden is not handed out.
+            Err(what) => self.problem = Some(format!("the secrets cannot be hidden in results: {what}")),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Secrets as files: one per secret, readable by their owner alone, replaced whole.
+
+use super::known::Value;
+use super::{MAX_BYTES, check};
+use crate::yard::Stamps;
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use toolyard_protocol::SecretName;
+
+const MAX_SECRETS: usize = 256;
+
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    pub fn new(folder: PathBuf) -> Store {
+        Store { folder }
+    }
+
+    /// The folder and its files as they are now.
+    pub fn stamps(&self) -> Stamps {
+        let mut stamps = Stamps::default();
+        stamps.add(self.folder.clone());
+        for name in self.names().unwrap_or_default() {
+            stamps.add(self.file(&name));
+        }
+        stamps
+    }
+
+    /// Every stored secret. A folder that others can enter is refused as a whole.
+    pub fn read(&self) -> Result<BTreeMap<SecretName, Value>, String> {
+        if !self.is_there()? {
+            return Ok(BTreeMap::new());
+        }
+        let names = self.names().map_err(|error| self.about("cannot be read", &error))?;
+        let read = |name: SecretName| {
+            let value = read(&self.file(&name));
+            (name, value)
+        };
+        Ok(names.into_iter().map(read).collect())
+    }
+
+    /// A reader sees the old value or the new one, never a part.
+    pub fn write(&self, name: &SecretName, value: &str) -> Result<(), String> {
+        let failed = |error: io::Error| self.about("cannot be written", &error);
+        if !self.is_there()? {
+            DirBuilder::new().mode(0o700).create(&self.folder).map_err(failed)?;
+            // A yard is often a repository; what only helps must not fail the rest.
+            let _ = std::fs::write(self.folder.join(".gitignore"), "*\n");
+        }
+        let names = self.names().map_err(failed)?;
+        if names.len() >= MAX_SECRETS && !names.contains(name) {
+            return Err(format!("there are {MAX_SECRETS} secrets already; remove one first"));
+        }
+        let new = self.folder.join(format!(".{name}.{}.new", std::process::id()));
+        // Left over from a process of the same number that was killed.
+        let _ = std::fs::remove_file(&new);
+        let written = write(&new, value).and_then(|()| std::fs::rename(&new, self.file(name)));
+        if let Err(error) = written {
+            let _ = std::fs::remove_file(&new);
+            return Err(failed(error));
+        }
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+
+    /// `false` when it is not there.
+    pub fn remove(&self, name: &SecretName) -> Result<bool, String> {
+        match std::fs::remove_file(self.file(name)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(self.about("cannot be changed", &error)),
+        }
+    }
+
+    fn file(&self, name: &SecretName) -> PathBuf {
+        self.folder.join(name.as_str())
+    }
+
+    /// Files whose name is no secret's (temporary ones, notes) are left alone.
+    fn names(&self) -> io::Result<Vec<SecretName>> {
+        let entries = std::fs::read_dir(&self.folder)?;
+        let mut names: Vec<SecretName> =
+            entries.flatten().filter_map(|entry| SecretName::parse(entry.file_name().to_str()?)).collect();
+        names.sort();
+        names.truncate(MAX_SECRETS);
+        Ok(names)
+    }
+
+    fn is_there(&self) -> Result<bool, String> {
+        // Not through a link: where it leads may belong to someone else tomorrow.
+        match std::fs::symlink_metadata(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(self.about("cannot be read", &error)),
+            Ok(meta) if !meta.is_dir() => Err(format!("{} is not a folder", self.folder.display())),
+            Ok(meta) => private(&meta, 0o700)
+                .map(|()| true)
+                .map_err(|what| format!("the folder of secrets {} {what}", self.folder.display())),
+        }
+    }
+
+    fn about(&self, what: &str, error: &io::Error) -> String {
+        format!("the folder of secrets {} {what}: {error}", self.folder.display())
+    }
+}
+
+/// What others can read is no secret any more; what another user owns may change under us.
+fn private(meta: &Metadata, wanted: u32) -> Result<(), String> {
+    // SAFETY: the call has no preconditions and cannot fail.
+    let me = unsafe { libc::geteuid() };
+    if meta.uid() != me {
+        return Err(format!("belongs to user {}, not to user {me} who runs this", meta.uid()));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(format!(
+            "can be read or changed by others (mode {:o}); chmod it to {wanted:o} and change the secret",
+            meta.mode() & 0o777
+        ));
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Value {
+    let failed = |error: io::Error| format!("its file cannot be read: {error}");
+    // Neither a link to another file nor a pipe that never ends.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if !meta.is_file() {
+        return Err("it is not stored in a regular file".to_owned());
+    }
+    private(&meta, 0o600).map_err(|what| format!("its file {what}"))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let value = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    check(&value).map(|()| value)
+}
+
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(value.as_bytes())?;
+    file.sync_all()
+}

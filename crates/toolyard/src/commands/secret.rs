@@ -1,0 +1,111 @@
+//! `toolyard secret set|list|rm`: values tools need and no one may see.
+
+use crate::output;
+use crate::terminal;
+use crate::wiring::{Place, Yard, make_state_dir};
+use std::io::{IsTerminal, Read};
+use toolyard_protocol::{Error, ErrorKind, SecretName};
+use toolyard_runtimes::secrets::Source;
+use toolyard_wire::secret_list;
+
+/// Store the secrets that tools declare
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Store a secret; its value is read from stdin or asked for, never taken from the command line
+    Set {
+        /// The name, as in "secret:NAME" in a tool's file
+        name: String,
+    },
+    /// Names and where each comes from, never a value
+    List,
+    /// Remove a stored secret
+    Rm { name: String },
+}
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    match args.command {
+        Command::Set { name } => set(&yard, &parse(&name)?),
+        Command::List => list(&yard, place.json),
+        Command::Rm { name } => remove(&yard, &parse(&name)?),
+    }
+}
+
+fn parse(name: &str) -> Result<SecretName, Error> {
+    // The name is not repeated: people paste the value in its place.
+    SecretName::parse(name).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidInput, "this is not a name for a secret")
+            .hint("use 1 to 64 letters, digits, '_', '.' and '-', the first a letter, a digit or '_'")
+    })
+}
+
+fn set(yard: &Yard, name: &SecretName) -> Result<u8, Error> {
+    let value = read_value(name)?;
+    make_state_dir(&yard.state)?;
+    yard.loader.secrets.set(name, &value)?;
+    output::note(format!("stored the secret '{name}'"));
+    Ok(0)
+}
+
+/// One newline at the end is how shells end a line, not a part of the value.
+fn read_value(name: &SecretName) -> Result<String, Error> {
+    const MAX: u64 = 64 << 10;
+    let failed =
+        |error: std::io::Error| Error::new(ErrorKind::InvalidInput, format!("no value was read: {error}"));
+    let stdin = std::io::stdin();
+    let mut value = if stdin.is_terminal() {
+        terminal::hidden_line(&format!("value of '{name}' (not shown): ")).map_err(failed)?
+    } else {
+        let mut bytes = Vec::new();
+        stdin.lock().take(MAX).read_to_end(&mut bytes).map_err(failed)?;
+        String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidInput, "the value is not UTF-8"))?
+    };
+    if value.ends_with('\n') {
+        value.pop();
+        if value.ends_with('\r') {
+            value.pop();
+        }
+    }
+    Ok(value)
+}
+
+fn list(yard: &Yard, as_json: bool) -> Result<u8, Error> {
+    let secrets = yard.loader.secrets.list()?;
+    let source = |source| match source {
+        Source::Environment => "environment",
+        Source::Store => "store",
+    };
+    if as_json {
+        let rows = secrets.iter().map(|secret| secret_list::Row {
+            name: &secret.name,
+            source: source(secret.source),
+            problem: secret.problem.as_deref(),
+        });
+        output::line(secret_list::write(rows));
+    } else if secrets.is_empty() {
+        output::note("no secrets; 'toolyard secret set NAME' stores one");
+    } else {
+        let header = ["NAME", "FROM", ""].map(str::to_owned).to_vec();
+        let rows = secrets.iter().map(|secret| {
+            let problem = secret.problem.clone().unwrap_or_default();
+            vec![secret.name.clone(), source(secret.source).to_owned(), problem]
+        });
+        output::table(&std::iter::once(header).chain(rows).collect::<Vec<_>>());
+    }
+    Ok(0)
+}
+
+fn remove(yard: &Yard, name: &SecretName) -> Result<u8, Error> {
+    if !yard.loader.secrets.remove(name)? {
+        return Err(Error::new(ErrorKind::ResourceNotFound, format!("no secret '{name}' is stored"))
+            .hint("'toolyard secret list' shows what there is"));
+    }
+    output::note(format!("removed the secret '{name}'"));
+    Ok(0)
+}

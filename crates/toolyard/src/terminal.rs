@@ -1,0 +1,55 @@
+//! Asks on the terminal without showing what is typed.
+
+use crate::output;
+use std::io::{self, BufRead};
+
+/// What the user types until Enter. Ctrl-C ends it with an error, and the terminal is as before in every case.
+pub fn hidden_line(question: &str) -> io::Result<String> {
+    let quiet = Quiet::start()?;
+    output::ask(question);
+    // The terminal hands over one line at a time; waiting for a newline would miss a line that Ctrl-C ended.
+    let mut stdin = io::stdin().lock();
+    let read = stdin.fill_buf().map(<[u8]>::to_vec);
+    drop(quiet);
+    output::note("");
+    let bytes = read?;
+    stdin.consume(bytes.len());
+    let line = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    if line.contains(char::from(INTERRUPT)) {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+    }
+    Ok(line)
+}
+
+/// Ctrl-C.
+const INTERRUPT: u8 = 3;
+
+/// The terminal without echo, until dropped.
+struct Quiet(libc::termios);
+
+impl Quiet {
+    fn start() -> io::Result<Quiet> {
+        // SAFETY: a termios of zeros is a valid value, and the call fills it in.
+        let mut before: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is ours and the pointer is valid for the call.
+        if unsafe { libc::tcgetattr(libc::STDIN_FILENO, &mut before) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut quiet = before;
+        // Without signals a Ctrl-C cannot end us before the echo is back on; it ends the line instead.
+        quiet.c_lflag &= !(libc::ECHO | libc::ISIG);
+        quiet.c_cc[libc::VEOL] = INTERRUPT;
+        // SAFETY: as above.
+        if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &quiet) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Quiet(before))
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: as above; if it fails there is nothing left to do.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &self.0) };
+    }
+}

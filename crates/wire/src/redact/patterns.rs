@@ -1,0 +1,104 @@
+//! The forms of one secret that are searched for: plain, line by line, hexadecimal and base64.
+
+use super::{MIN_PIECE, Span};
+use std::ops::Range;
+
+/// A line of a value (a key file, say) that is searched for on its own.
+const MIN_LINE: usize = 16;
+
+/// One form.
+pub struct Pattern {
+    pub text: Vec<u8>,
+    /// Which secret.
+    pub name: usize,
+    /// In base64 the characters beside the text may hold a few bits of the secret: before it, after it.
+    beside: (bool, bool),
+    /// Padding may follow.
+    base64: bool,
+}
+
+pub fn add(patterns: &mut Vec<Pattern>, name: usize, value: &str) {
+    let mut plain = |text: Vec<u8>| {
+        patterns.push(Pattern { text, name, beside: (false, false), base64: false });
+    };
+    plain(value.as_bytes().to_vec());
+    // Files of keys are often printed in part; their first and last lines are no secret.
+    let lines = value.lines().map(str::trim).filter(|_| value.contains('\n'));
+    lines
+        .filter(|line| line.len() >= MIN_LINE && !line.starts_with("-----"))
+        .for_each(|line| plain(line.as_bytes().to_vec()));
+    let lower: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let upper = lower.to_ascii_uppercase();
+    if upper != lower {
+        plain(upper.into_bytes());
+    }
+    plain(lower.into_bytes());
+    for offset in 0..3 {
+        let standard = base64(value.as_bytes(), offset, STANDARD);
+        let url = base64(value.as_bytes(), offset, URL);
+        let bits = (offset * 8, (offset + value.len()) * 8);
+        let beside = (!bits.0.is_multiple_of(6), !bits.1.is_multiple_of(6));
+        if url != standard {
+            patterns.push(Pattern { text: url, name, beside, base64: true });
+        }
+        patterns.push(Pattern { text: standard, name, beside, base64: true });
+    }
+}
+
+impl Pattern {
+    /// The match with the characters beside it that hold a part of the secret too.
+    pub fn widened(&self, bytes: &[u8], found: Range<usize>) -> Range<usize> {
+        if !self.base64 {
+            return found;
+        }
+        let digit = |at: usize| bytes.get(at).is_some_and(|&byte| is_digit(byte));
+        let start = found.start - usize::from(self.beside.0 && found.start > 0 && digit(found.start - 1));
+        let mut end = found.end + usize::from(self.beside.1 && digit(found.end));
+        while end < found.end + 3 && bytes.get(end) == Some(&b'=') {
+            end += 1;
+        }
+        start..end
+    }
+
+    /// The end of this form at the start of a text that was cut.
+    pub fn end_at_start_of(&self, text: &str) -> Option<Span> {
+        let longest = self.text.len().saturating_sub(1).min(text.len());
+        let cut = (MIN_PIECE..=longest)
+            .rev()
+            .find(|piece| text.as_bytes().starts_with(&self.text[self.text.len() - piece..]))?;
+        text.is_char_boundary(cut).then_some(Span { range: 0..cut, name: self.name })
+    }
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn is_digit(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// The digits that the value alone decides when `offset` unknown bytes stand before it and anything after it.
+fn base64(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Vec<u8> {
+    let bit = |at: usize| {
+        let byte = value.get((at / 8).wrapping_sub(offset)).copied().unwrap_or(0);
+        usize::from(byte >> (7 - at % 8) & 1)
+    };
+    let (first, end) = ((offset * 8).div_ceil(6), (offset + value.len()) * 8 / 6);
+    let digit = |digit: usize| (0..6).fold(0, |sum, i| sum << 1 | bit(digit * 6 + i));
+    (first..end).map(|at| alphabet[digit(at)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_what_everyone_else_makes_of_it() {
+        // "secret!" alone, after one byte and after two.
+        assert_eq!(base64(b"secret!", 0, STANDARD), b"c2VjcmV0I");
+        assert_eq!(base64(b"secret!", 1, STANDARD), b"NlY3JldC"); // eHNlY3JldCE= is "xsecret!"
+        assert_eq!(base64(b"secret!", 2, STANDARD), b"zZWNyZXQh"); // eHhzZWNyZXQh is "xxsecret!"
+        assert_eq!(base64(&[0xff; 3], 0, STANDARD), b"////");
+        assert_eq!(base64(&[0xff; 3], 0, URL), b"____");
+    }
+}
