@@ -5,7 +5,7 @@
 //! descriptors 0–2 are its stdio and 3 is the control socket. The daemon starts it with every signal blocked,
 //! so that nothing but SIGKILL ends it before its tool. When the daemon closes or shuts down its end of the
 //! socket, or dies, the tree is killed; when the tool ends, whatever it left behind is killed and then a
-//! `Record` is sent.
+//! `Record` is sent. With the flag for it, a `plan` that confines the tool is read from the socket first.
 //!
 //! One process, no threads, no allocation. It has no C library because exec, page faults and dynamic linking
 //! of an ordinary program cost more than everything done here.
@@ -13,8 +13,10 @@
 #![no_std]
 #![no_main]
 
+mod confine;
 mod mem;
 mod namespace;
+mod plan;
 mod record;
 mod subreaper;
 mod sys;
@@ -31,12 +33,14 @@ pub type Ended = Result<i32, Failure>;
 pub struct Failure {
     pub stage: u8,
     pub errno: i32,
+    /// The step of the plan that failed, if it was one.
+    pub step: i32,
 }
 
 impl Failure {
     /// `result` is a negative result of a system call.
     pub fn setup(result: isize) -> Failure {
-        Failure { stage: record::STAGE_SETUP, errno: -result as i32 }
+        Failure { stage: record::STAGE_SETUP, errno: -result as i32, step: 0 }
     }
 }
 
@@ -53,14 +57,24 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
     unsafe { tool::prepare(*argv.add(2), argv.add(3), argv.add(argc + 1), probe) };
 
     let mut record = Record { level: 0, stage: record::STAGE_SETUP, errno: 0, status: 0 };
-    let closed = sys::close_from(CONTROL + 1);
-    if closed < 0 {
-        record.errno = -closed as i32;
-    } else {
-        hold_and_run(flags, &mut record);
+    match get_ready(flags) {
+        Err(result) => record.errno = -result as i32,
+        Ok(()) => hold_and_run(flags, &mut record),
     }
     sys::write(CONTROL, &record.to_bytes());
     sys::exit(0)
+}
+
+/// Lets go of what is not ours and takes the plan, if there is one.
+fn get_ready(flags: &[u8]) -> Result<(), isize> {
+    let closed = sys::close_from(CONTROL + 1);
+    if closed < 0 {
+        return Err(closed);
+    }
+    if flags.contains(&record::FLAG_PLAN) {
+        tool::confine(confine::Plan::receive()?);
+    }
+    Ok(())
 }
 
 /// Tries the ways to hold a tree in the order of `flags`; the first that can be set up runs the tool.
@@ -79,13 +93,13 @@ fn hold_and_run(flags: &[u8], record: &mut Record) {
                 continue;
             }
             // Half inside a namespace there is no way back to another level.
-            Err(failure) => Err(Failure { stage: record::STAGE_SETUP, errno: failure.errno }),
+            Err(failure) => Err(Failure::setup(-(failure.errno as isize))),
             Ok(()) if level == record::LEVEL_SUBREAPER => subreaper::run(),
-            Ok(()) => namespace::run(),
+            Ok(()) => namespace::run(level == record::LEVEL_USER_PID_NAMESPACE),
         };
         (record.stage, record.errno, record.status) = match ended {
             Ok(status) => (record::STAGE_RAN, 0, status),
-            Err(failure) => (failure.stage, failure.errno, 0),
+            Err(failure) => (failure.stage, failure.errno, failure.step),
         };
         return;
     }

@@ -30,15 +30,15 @@ pub fn enter_as_user() -> Result<(), NotReady> {
     put_identity(b"/proc/self/gid_map\0", gid)
 }
 
-/// Runs the tool; returns when the namespace is empty.
-pub fn run() -> Ended {
+/// Runs the tool; returns when the namespace is empty. `own_users`: it came with a user namespace.
+pub fn run(own_users: bool) -> Ended {
     let flags = sys::CLONE_VM | sys::CLONE_FILES | sys::SIGCHLD;
     let top = unsafe { STACK.0.get().add(1) }.cast();
     let keeper = unsafe { sys::clone_running(flags, top, keep) };
     if keeper < 0 {
         return Err(Failure::setup(keeper));
     }
-    let started = tool::start(None);
+    let started = tool::start(None, own_users);
     let mut status = 0;
     if let Ok(pid) = started {
         sys::wait(pid, &mut status, 0);

@@ -3,7 +3,7 @@
 /// Bytes of one record: version, level, stage, zero, then errno and wait status as native `i32`.
 pub const LEN: usize = 12;
 /// Changes whenever the meaning of a byte does.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The tool was executed; the wait status is its own.
 pub const STAGE_RAN: u8 = 0;
@@ -12,12 +12,17 @@ pub const STAGE_EXEC: u8 = 1;
 /// No way to hold the process tree could be set up; errno says why. The tool was not started.
 pub const STAGE_SETUP: u8 = 2;
 
+/// A step of the plan failed; errno says why and the status is the number of the step. The tool was not started.
+pub const STAGE_CONFINE: u8 = 3;
+
 /// The letters of the flags argument: the ways to hold the tree, tried in the order given.
 pub const LEVEL_PID_NAMESPACE: u8 = b'n';
 pub const LEVEL_USER_PID_NAMESPACE: u8 = b'u';
 pub const LEVEL_SUBREAPER: u8 = b's';
 /// Set up the tree as for a tool, but let the tool's process end instead of executing anything.
 pub const FLAG_PROBE: u8 = b'p';
+/// A plan waits on the control socket.
+pub const FLAG_PLAN: u8 = b'c';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {

@@ -33,7 +33,7 @@ pub fn run() -> Ended {
         PollFd { fd: signals as i32, events: sys::POLLIN, revents: 0 },
         PollFd { fd: CONTROL as i32, events: sys::POLLIN | sys::POLLRDHUP, revents: 0 },
     ];
-    let mut tool = Tool { pid: tool::start(Some(sys::pid()))?, status: None };
+    let mut tool = Tool { pid: tool::start(Some(sys::pid()), false)?, status: None };
     while tool.status.is_none() && watch[1].revents == 0 {
         sys::poll(&mut watch, None);
         forget_signal(&watch[0]);

@@ -7,8 +7,12 @@ mod arch;
 #[path = "x86_64.rs"]
 mod arch;
 
+#[path = "sys_confine.rs"]
+mod confine;
+
 use arch::{call, nr};
 pub use arch::clone_running;
+pub use confine::*;
 
 pub const CLONE_VM: usize = 0x100;
 pub const CLONE_FILES: usize = 0x400;

@@ -60,6 +60,36 @@ pub fn read(fd: &OwnedFd, into: &mut Vec<u8>, max: usize) -> io::Result<usize> {
     }
 }
 
+/// Appends at most `max` bytes, and takes the descriptor that came with them, if one did.
+pub fn receive(fd: &OwnedFd, into: &mut Vec<u8>, max: usize) -> io::Result<(usize, Option<OwnedFd>)> {
+    into.reserve(max);
+    let room = into.spare_capacity_mut();
+    let mut vector = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: max.min(room.len()) };
+    // Aligned as a control message must be, with room for one descriptor.
+    let mut control = [0u64; 4];
+    // SAFETY: an all-zero header is valid; the pointers set in it outlive the call.
+    let (n, header) = unsafe {
+        let mut header = std::mem::zeroed::<libc::msghdr>();
+        header.msg_iov = &mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control);
+        (libc::recvmsg(fd.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC), header)
+    };
+    let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel filled the first `n` bytes, and the control messages it tells of; a descriptor among
+    // them is new and ours alone.
+    let passed = unsafe {
+        into.set_len(into.len() + n);
+        let message = libc::CMSG_FIRSTHDR(&header);
+        let is_one = !message.is_null()
+            && (*message).cmsg_level == libc::SOL_SOCKET
+            && (*message).cmsg_type == libc::SCM_RIGHTS;
+        is_one.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(message).cast::<RawFd>().read_unaligned()))
+    };
+    Ok((n, passed))
+}
+
 /// Writes what fits. A reader that went away is an error (EPIPE), since the Rust runtime ignores SIGPIPE.
 pub fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     loop {

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,19 +12,23 @@ use tokio::time::{self, Instant};
 use super::image::Image;
 use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
-use super::probe::{executable_image, probe};
+use super::plan::{Plan, System};
+use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
+use super::watch::{Excess, Watch};
 use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
     image: Image,
     level: TreeLevel,
-    /// The level and the weaker ones below it, as the launcher reads them.
-    flags: CString,
+    /// The level and the weaker ones below it.
+    levels: Vec<TreeLevel>,
+    sandbox: Level,
+    system: System,
     places: Arc<Semaphore>,
     reaper: Reaper,
 }
@@ -51,22 +56,24 @@ impl Launcher {
 
     pub fn with_options(fallback_dir: &Path, options: Options) -> Result<Launcher, LauncherError> {
         let image = executable_image(fallback_dir)?;
-        let (level, flags) = match options.level {
+        let (level, levels) = match options.level {
             Some(level) => {
                 probe(&image, level).map_err(|source| LauncherError::LevelRefused { level, source })?;
-                (level, vec![level.letter()])
+                (level, vec![level])
             }
             None => {
                 let works = |level: &TreeLevel| probe(&image, *level).is_ok();
                 let level = TreeLevel::ALL.into_iter().find(works).ok_or(LauncherError::NoLevel)?;
                 let weaker = TreeLevel::ALL.into_iter().filter(|other| *other >= level);
-                (level, weaker.map(TreeLevel::letter).collect())
+                (level, weaker.collect::<Vec<_>>())
             }
         };
         let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
-        let flags = CString::new(flags).unwrap_or_default();
+        let system = System::new();
+        let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
+        let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Launcher { image, level, flags, places: Arc::new(places), reaper })
+        Ok(Launcher { image, level, levels, sandbox, system, places: Arc::new(places), reaper })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -75,13 +82,15 @@ impl Launcher {
 
     /// The strongest confinement this machine gives, found out once by trying.
     pub fn sandbox_level(&self) -> Level {
-        Level::None
+        self.sandbox
     }
 
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
     /// told to die; must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
-        let prepared = Prepared::new(&self.flags, command)?;
+        let confinement = &command.confinement;
+        let plan = Plan::new(confinement, &self.system, &command.cwd)?;
+        let prepared = Prepared::new(&flags(&self.levels, confinement.level, plan.is_some()), command)?;
         let deadline = Instant::from_std(exchange.deadline);
         let place = Arc::clone(&self.places).acquire_owned();
         let permit = match time::timeout_at(deadline, place).await {
@@ -97,13 +106,17 @@ impl Launcher {
         let mut stdout = Stdout::new(stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
         let mut stderr = Stderr::new(stderr).map_err(ChildError::Spawn)?;
         let control = Tree::register(control).map_err(ChildError::Spawn)?;
+        if let Some(plan) = &plan {
+            send(control.get_ref(), plan)?;
+        }
         let pid = prepared
             .spawn(&self.image.path, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs])
             .map_err(|error| not_spawned(error, command))?;
-        let mut tree = Tree::new(control, pid, self.reaper.handle(), permit);
+        let mut tree = Tree::new(control, pid, self.reaper.handle(), permit, exchange.on_listener);
         drop((stdin_theirs, stdout_theirs, stderr_theirs, control_theirs));
 
-        let ended = converse(&mut tree, &mut stdin, &mut stdout, &mut stderr, deadline).await;
+        let mut watch = Watch::new(confinement, tree.launcher());
+        let ended = converse(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut watch, deadline).await;
         let record = match ended {
             Ok(record) => record,
             Err(cut) => {
@@ -113,13 +126,16 @@ impl Launcher {
                 return Err(match cut {
                     Cut::Deadline => ChildError::Timeout { stderr_tail },
                     Cut::OverCap => ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail },
+                    Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
+                    Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
+                    Cut::Excess(Excess::Processes(limit)) => ChildError::ProcessesOverCap { limit, stderr_tail },
                 });
             }
         };
-        let (exit, level) = read_record(record, command)?;
+        let (exit, level) = read_record(record, command, plan.as_ref())?;
         let stderr_tail = stderr.finish();
         match stdout.finish() {
-            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: Level::None }),
+            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: confinement.level }),
             Err(OverCap) => Err(ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail }),
         }
     }
@@ -129,6 +145,7 @@ impl Launcher {
 enum Cut {
     Deadline,
     OverCap,
+    Excess(Excess),
 }
 
 impl From<OverCap> for Cut {
@@ -143,6 +160,7 @@ async fn converse(
     stdin: &mut Stdin,
     stdout: &mut Stdout,
     stderr: &mut Stderr,
+    watch: &mut Watch,
     deadline: Instant,
 ) -> Result<Option<Record>, Cut> {
     let deadline = time::sleep_until(deadline);
@@ -151,6 +169,7 @@ async fn converse(
         tokio::select! {
             record = tree.dead() => return Ok(record),
             () = &mut deadline => return Err(Cut::Deadline),
+            excess = watch.excess() => return Err(Cut::Excess(excess)),
             read = stdout.read(), if stdout.is_open() => read?,
             () = stderr.read(), if stderr.is_open() => {}
             () = stdin.write(), if stdin.is_open() => {}
@@ -158,13 +177,38 @@ async fn converse(
     }
 }
 
-fn read_record(record: Option<Record>, command: &Command) -> Result<(Exit, TreeLevel), ChildError> {
+/// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
+pub fn flags(levels: &[TreeLevel], sandbox: Level, with_plan: bool) -> CString {
+    let fits = |level: &&TreeLevel| sandbox < Level::Full || **level != TreeLevel::Subreaper;
+    let levels = levels.iter().filter(fits).map(|level| level.letter());
+    let flags = levels.chain(with_plan.then_some(record::FLAG_PLAN)).collect::<Vec<_>>();
+    CString::new(flags).unwrap_or_default()
+}
+
+/// The plan waits in the socket for the launcher, which does not exist yet.
+fn send(control: &OwnedFd, plan: &Plan) -> Result<(), ChildError> {
+    let failed = |source| ChildError::Confinement { step: "hand over the plan".into(), source };
+    match fds::write(control, plan.bytes()).map_err(failed)? {
+        n if n == plan.bytes().len() => Ok(()),
+        _ => Err(failed(io::Error::from_raw_os_error(libc::EMSGSIZE))),
+    }
+}
+
+fn read_record(
+    record: Option<Record>,
+    command: &Command,
+    plan: Option<&Plan>,
+) -> Result<(Exit, TreeLevel), ChildError> {
     let record = record.ok_or(ChildError::LauncherDied)?;
     let error = io::Error::from_raw_os_error(record.errno);
     match (record.stage, TreeLevel::from_letter(record.level)) {
         (record::STAGE_RAN, Some(level)) => Ok((Exit::from_wait_status(record.status), level)),
         (record::STAGE_EXEC, _) => Err(not_executed(error, command)),
         (record::STAGE_SETUP, _) => Err(ChildError::Tree(error)),
+        (record::STAGE_CONFINE, _) => Err(match plan {
+            Some(plan) => plan.failed(record.status, error),
+            None => ChildError::LauncherDied,
+        }),
         _ => Err(ChildError::LauncherDied),
     }
 }

@@ -11,10 +11,12 @@ mod image;
 mod input;
 mod launcher;
 mod output;
+mod plan;
 mod probe;
 mod reaper;
 mod spawn;
 mod tree;
+mod watch;
 
 // Both sides compile the same file, so the two can't disagree about a byte.
 #[path = "../../launcher/record.rs"]

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::image::Image;
+use super::launcher::flags;
+use super::plan::{Plan, System};
 use super::record::{self, Record};
 use super::spawn::Prepared;
-use super::{Command, Confinement, LauncherError, TreeLevel, fds};
+use super::{Command, Confinement, LauncherError, Level, TreeLevel, fds};
 
 /// How long one attempt may take before that way is given up.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -27,21 +29,35 @@ pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
 
 /// Whether the image can be executed at all, whatever the levels allow.
 fn starts(image: &Image) -> io::Result<()> {
-    ask(image, None).map(drop)
+    ask(image, vec![record::FLAG_PROBE], None).map(drop)
 }
 
 /// Sets up a tree at `level` with a tool that ends at once.
 pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
-    let record = ask(image, Some(level))?;
+    let record = ask(image, vec![level.letter(), record::FLAG_PROBE], None)?;
     match record.stage {
         record::STAGE_RAN => Ok(()),
         _ => Err(io::Error::from_raw_os_error(record.errno)),
     }
 }
 
+/// Confines a tool that ends at once, as a real one would be.
+pub fn probe_sandbox(image: &Image, levels: &[TreeLevel], level: Level, system: &System) -> io::Result<()> {
+    let plan = Plan::new(&Confinement::at(level), system, Path::new("/")).map_err(io::Error::other)?;
+    let flags = [flags(levels, level, plan.is_some()).as_bytes(), &[record::FLAG_PROBE]].concat();
+    let record = ask(image, flags, plan.as_ref().map(Plan::bytes))?;
+    match (record.stage, plan) {
+        (record::STAGE_RAN, _) => Ok(()),
+        (record::STAGE_CONFINE, Some(plan)) => {
+            let source = io::Error::from_raw_os_error(record.errno);
+            Err(io::Error::other(plan.failed(record.status, source)))
+        }
+        _ => Err(io::Error::from_raw_os_error(record.errno)),
+    }
+}
+
 /// Runs the launcher and waits for its record.
-fn ask(image: &Image, level: Option<TreeLevel>) -> io::Result<Record> {
-    let flags = level.map(TreeLevel::letter).into_iter().chain([record::FLAG_PROBE]).collect::<Vec<_>>();
+fn ask(image: &Image, flags: Vec<u8>, plan: Option<&[u8]>) -> io::Result<Record> {
     let nothing = Command {
         program: PathBuf::from("/"),
         argv: vec![OsString::from("probe")],
@@ -51,6 +67,11 @@ fn ask(image: &Image, level: Option<TreeLevel>) -> io::Result<Record> {
     };
     let (ours, theirs) = fds::socket_pair()?;
     let prepared = Prepared::new(&CString::new(flags)?, &nothing).map_err(io::Error::other)?;
+    if let Some(plan) = plan
+        && fds::write(&ours, plan)? != plan.len()
+    {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
     let pid = prepared.spawn(&image.path, [&theirs; 4])?;
     drop(theirs);
     let mut ours = UnixStream::from(ours);

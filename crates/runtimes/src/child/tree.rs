@@ -1,13 +1,14 @@
 //! A running launcher with its tool: killed when dropped, reaped in the background.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::fds;
+use super::{OnListener, fds, plan};
 use super::reaper::ReaperHandle;
 use super::record::{self, Record};
 
@@ -15,6 +16,7 @@ use super::record::{self, Record};
 pub struct Tree {
     control: AsyncFd<OwnedFd>,
     received: Vec<u8>,
+    on_listener: Option<OnListener>,
     guard: Guard,
 }
 
@@ -32,14 +34,19 @@ impl Tree {
         pid: libc::pid_t,
         reaper: ReaperHandle,
         permit: OwnedSemaphorePermit,
+        on_listener: Option<OnListener>,
     ) -> Tree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        Tree { control, received: Vec::with_capacity(record::LEN), guard }
+        Tree { control, received: Vec::with_capacity(record::LEN), on_listener, guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
         fds::set_nonblocking(&control)?;
         fds::register(control, Interest::READABLE)
+    }
+
+    pub fn launcher(&self) -> libc::pid_t {
+        self.guard.pid
     }
 
     /// Orders the tree killed but keeps listening for the record.
@@ -53,13 +60,24 @@ impl Tree {
         while self.received.len() < record::LEN {
             let missing = record::LEN - self.received.len();
             let into = &mut self.received;
-            match self.control.async_io(Interest::READABLE, |fd| fds::read(fd, into, missing)).await {
-                Ok(n) if n > 0 => {}
+            match self.control.async_io(Interest::READABLE, |fd| fds::receive(fd, into, missing)).await {
+                Ok((n, None)) if n > 0 => {}
+                Ok((n, Some(socket))) if n > 0 => self.hand_over(socket),
                 _ => return None,
             }
         }
         self.guard.permit = None;
         Record::from_bytes(self.received[..].try_into().ok()?)
+    }
+}
+
+impl Tree {
+    /// A descriptor comes with one byte of its own.
+    fn hand_over(&mut self, socket: OwnedFd) {
+        self.received.retain(|byte| *byte != plan::LISTENER);
+        if let Some(take) = self.on_listener.take() {
+            take(TcpListener::from(socket));
+        }
     }
 }
 

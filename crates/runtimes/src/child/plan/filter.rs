@@ -1,0 +1,230 @@
+//! The system call filter: what no tool needs and an escape would. A list of refusals, not of permissions, because
+//! a tool may be any program; what the mounts and Landlock guard is left to them.
+
+use std::mem::offset_of;
+
+use crate::child::{Level, Network};
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+const NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u32;
+const CLONE_NEWTIME: u32 = 0x80;
+/// Not yet in every libc.
+const OPEN_TREE_ATTR: i64 = 467;
+/// The kernel takes the low four bits as the type.
+const TYPE: u32 = 0xf;
+const PERSONALITY_QUERY: u32 = 0xffff_ffff;
+
+/// Refused with EPERM whatever the arguments.
+const REFUSED: [i64; 57] = [
+    // The view of the file system.
+    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
+    libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
+    libc::SYS_mount_setattr, OPEN_TREE_ATTR, libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init, libc::SYS_quotactl, libc::SYS_quotactl_fd, libc::SYS_swapon, libc::SYS_swapoff,
+    // Other processes.
+    libc::SYS_setns, libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise, libc::SYS_pidfd_getfd, libc::SYS_kcmp, libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // Parts of the kernel that escapes are made of.
+    libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_add_key, libc::SYS_request_key,
+    libc::SYS_keyctl, libc::SYS_lookup_dcookie,
+    // The machine.
+    libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_init_module, libc::SYS_finit_module,
+    libc::SYS_delete_module, libc::SYS_reboot, libc::SYS_acct, libc::SYS_sethostname, libc::SYS_setdomainname,
+    libc::SYS_clock_settime, libc::SYS_settimeofday, libc::SYS_adjtimex, libc::SYS_clock_adjtime,
+    libc::SYS_syslog, libc::SYS_vhangup, libc::SYS_nfsservctl, libc::SYS_memfd_secret,
+    libc::SYS_mbind, libc::SYS_set_mempolicy_home_node,
+];
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: [i64; 5] =
+    [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS_ustat];
+#[cfg(target_arch = "aarch64")]
+const REFUSED_HERE: [i64; 0] = [];
+/// Objects shared by number and not by path, which only a namespace keeps apart.
+const SHARED_BY_NUMBER: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
+
+/// The filter as the kernel takes it, eight bytes an instruction.
+pub fn program(level: Level, network: Network) -> Vec<u8> {
+    let mut code = Code::default();
+    code.load(offset_of!(libc::seccomp_data, arch));
+    code.unless_equal(ARCHITECTURE, Answer::Kill);
+    code.load(offset_of!(libc::seccomp_data, nr));
+    // x32 numbers on x86_64: the same calls once more under other names.
+    if cfg!(target_arch = "x86_64") {
+        code.if_at_least(0x4000_0000, Answer::Kill);
+    }
+    let own = if level == Level::Full { &[][..] } else { &SHARED_BY_NUMBER };
+    for call in REFUSED.iter().chain(&REFUSED_HERE).chain(own) {
+        code.if_equal(*call as u32, Answer::Refuse(libc::EPERM));
+    }
+    // A libc that is told there is none uses `clone`, whose flags can be read.
+    code.if_equal(libc::SYS_clone3 as u32, Answer::Refuse(libc::ENOSYS));
+    code.on(libc::SYS_clone, |code| {
+        code.load(argument(0));
+        code.if_any(NAMESPACES, Answer::Refuse(libc::EPERM));
+    });
+    code.on(libc::SYS_unshare, |code| {
+        code.load(argument(0));
+        code.if_any(NAMESPACES | CLONE_NEWTIME, Answer::Refuse(libc::EPERM));
+    });
+    code.on(libc::SYS_personality, |code| {
+        code.load(argument(0));
+        code.if_equal(0, Answer::Allow);
+        code.if_equal(PERSONALITY_QUERY, Answer::Allow);
+        code.answer(Answer::Refuse(libc::EPERM));
+    });
+    code.on(libc::SYS_ioctl, |code| {
+        code.load(argument(1));
+        // Typing into a terminal that others read.
+        code.if_equal(libc::TIOCSTI as u32, Answer::Refuse(libc::EPERM));
+        code.if_equal(libc::TIOCLINUX as u32, Answer::Refuse(libc::EPERM));
+    });
+    code.on(libc::SYS_socket, |code| sockets(code, level, network));
+    code.on(libc::SYS_socketpair, |code| {
+        code.load(argument(0));
+        code.if_equal(libc::AF_UNIX as u32, Answer::Allow);
+        code.answer(Answer::Refuse(libc::EAFNOSUPPORT));
+    });
+    code.answer(Answer::Allow);
+    code.bytes
+}
+
+/// Only families and types that are granted; everything else the kernel might load a module for.
+fn sockets(code: &mut Code, level: Level, network: Network) {
+    let unknown = Answer::Refuse(libc::EAFNOSUPPORT);
+    code.load(argument(0));
+    // Without a mount namespace a path leads to any service of the machine.
+    if level == Level::Full {
+        code.if_equal(libc::AF_UNIX as u32, Answer::Allow);
+    }
+    if network == Network::Deny {
+        code.answer(unknown);
+        return;
+    }
+    code.if_equal_skip_else(libc::AF_NETLINK as u32, |code| {
+        // Which addresses there are: name resolution asks.
+        code.load(argument(2));
+        code.if_equal(libc::NETLINK_ROUTE as u32, Answer::Allow);
+        code.answer(unknown);
+    });
+    code.if_equal_skip(libc::AF_INET as u32, 1);
+    code.unless_equal(libc::AF_INET6 as u32, unknown);
+    code.load(argument(2));
+    let protocols: &[i32] = match network {
+        Network::Hosts => &[0, libc::IPPROTO_TCP],
+        _ => &[0, libc::IPPROTO_TCP, libc::IPPROTO_UDP],
+    };
+    for (index, protocol) in protocols.iter().enumerate() {
+        code.if_equal_skip(*protocol as u32, (protocols.len() - index) as u8);
+    }
+    code.answer(Answer::Refuse(libc::EPROTONOSUPPORT));
+    code.load(argument(1));
+    code.mask(TYPE);
+    code.if_equal(libc::SOCK_STREAM as u32, Answer::Allow);
+    if network == Network::Allow {
+        code.if_equal(libc::SOCK_DGRAM as u32, Answer::Allow);
+    }
+    code.answer(Answer::Refuse(libc::EPERM));
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Allow,
+    Refuse(i32),
+    Kill,
+}
+
+/// The low half: the kernel uses no more of the arguments looked at here.
+fn argument(index: usize) -> usize {
+    offset_of!(libc::seccomp_data, args) + index * 8
+}
+
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const JUMP_ANY: u16 = 0x45;
+const JUMP: u16 = 0x05;
+const RETURN: u16 = 0x06;
+
+#[derive(Default)]
+struct Code {
+    bytes: Vec<u8>,
+}
+
+impl Code {
+    fn put(&mut self, code: u16, if_true: u8, if_false: u8, value: u32) {
+        self.bytes.extend(code.to_ne_bytes());
+        self.bytes.extend([if_true, if_false]);
+        self.bytes.extend(value.to_ne_bytes());
+    }
+
+    fn load(&mut self, offset: usize) {
+        self.put(LOAD, 0, 0, offset as u32);
+    }
+
+    fn mask(&mut self, mask: u32) {
+        self.put(AND, 0, 0, mask);
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let value = match answer {
+            Answer::Allow => libc::SECCOMP_RET_ALLOW,
+            Answer::Refuse(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
+            Answer::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        };
+        self.put(RETURN, 0, 0, value);
+    }
+
+    fn if_equal(&mut self, value: u32, answer: Answer) {
+        self.put(JUMP_EQUAL, 0, 1, value);
+        self.answer(answer);
+    }
+
+    fn unless_equal(&mut self, value: u32, answer: Answer) {
+        self.put(JUMP_EQUAL, 1, 0, value);
+        self.answer(answer);
+    }
+
+    fn if_at_least(&mut self, value: u32, answer: Answer) {
+        self.put(JUMP_AT_LEAST, 0, 1, value);
+        self.answer(answer);
+    }
+
+    fn if_any(&mut self, bits: u32, answer: Answer) {
+        self.put(JUMP_ANY, 0, 1, bits);
+        self.answer(answer);
+    }
+
+    fn if_equal_skip(&mut self, value: u32, instructions: u8) {
+        self.put(JUMP_EQUAL, instructions, 0, value);
+    }
+
+    /// `rules` for one system call, which is allowed where they don't answer.
+    fn on(&mut self, call: i64, rules: impl FnOnce(&mut Code)) {
+        self.if_equal_skip_else(call as u32, |code| {
+            rules(code);
+            code.answer(Answer::Allow);
+        });
+    }
+
+    /// `rules`, which must answer, where the value is equal.
+    fn if_equal_skip_else(&mut self, value: u32, rules: impl FnOnce(&mut Code)) {
+        let mut inner = Code::default();
+        rules(&mut inner);
+        self.put(JUMP_EQUAL, 1, 0, value);
+        self.put(JUMP, 0, 0, (inner.bytes.len() / 8) as u32);
+        self.bytes.extend(inner.bytes);
+    }
+}
