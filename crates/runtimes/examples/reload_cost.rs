@@ -12,7 +12,7 @@ use std::time::Duration;
 use toolyard_engine::Registry;
 use toolyard_protocol::Limits;
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Seen, WatchOptions, Watcher};
+use toolyard_runtimes::{Defaults, Host, Loader, Seen, Unconfined, WatchOptions, Watcher};
 
 const ROUNDS: usize = 50;
 const FIRST: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry};
 use toolyard_protocol::{Call, Edge, ErrorKind, Identity, Limits, Payload};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Seen, WatchOptions, Watcher};
+use toolyard_runtimes::{Defaults, Host, Loader, Seen, Unconfined, WatchOptions, Watcher};
 use toolyard_wire::view::View;
 
 /// What a call gives.
