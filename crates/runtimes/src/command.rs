@@ -104,10 +104,10 @@ impl CommandRunner {
             Program::Named(name) => {
                 (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into())
             }
-            Program::Resolved { path, name } => (path.clone(), name.into()),
+            // Interpreters find their own files by the path they are started under.
+            Program::Resolved { path, .. } => (path.clone(), path.into()),
             Program::Prepared(environment) => {
                 let path = environment.ready(run.deadline).await?;
-                // Python finds its environment by the path it is started under.
                 (path.clone(), path.into())
             }
         })
@@ -192,6 +192,18 @@ impl CommandRunner {
             )
             .hint("print less, or raise 'limits.output' in the tool's file")
             .with(|details| details.stderr = tail(&stderr_tail)),
+            ChildError::MemoryOverCap { ref stderr_tail, .. }
+            | ChildError::CpuOverCap { ref stderr_tail, .. }
+            | ChildError::ProcessesOverCap { ref stderr_tail, .. } => {
+                let stderr = tail(stderr_tail);
+                Error::new(ErrorKind::ToolFailed, format!("'{name}' was stopped: {error}"))
+                    .hint("raise the limit under 'sandbox' (or 'policy') in the tool's file if it needs more")
+                    .with(|details| details.stderr = stderr)
+            }
+            ChildError::Confinement { .. } => {
+                Error::new(ErrorKind::Unavailable, format!("'{name}' was not started: {error}"))
+                    .hint("'toolyard doctor' shows which sandbox this machine gives")
+            }
             error @ (ChildError::ProgramMissing { .. }
             | ChildError::NotExecutable { .. }
             | ChildError::InterpreterMissing { .. }) => {

@@ -19,7 +19,8 @@ impl Confining {
         if self.level == Level::None {
             return Confinement::none();
         }
-        let absolute = |path: &PathBuf| self.root.join(path);
+        // Collecting the parts drops a '.', so that "." is the yard itself.
+        let absolute = |path: &PathBuf| self.root.join(path).components().collect::<PathBuf>();
         let mut read: BTreeSet<PathBuf> = self.needs.read.iter().map(absolute).collect();
         read.insert(self.root.clone());
         read.extend(prefixes(program));

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
-use toolyard_runtimes::child::{ChildError, Command, Confinement, Exchange, Finished, Launcher, Level, Network};
+use toolyard_runtimes::child::{
+    ChildError, Command, Confinement, Exchange, Finished, Launcher, Level, Network,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const PERL: &str = "/usr/bin/perl";
@@ -52,7 +54,8 @@ impl Yard {
     /// The levels that claim to stop things, as far as this machine has them.
     fn levels(&self) -> Vec<Level> {
         let here = self.launcher.sandbox_level();
-        let levels: Vec<_> = [Level::Full, Level::Landlock].into_iter().filter(|level| *level <= here).collect();
+        let levels: Vec<_> =
+            [Level::Full, Level::Landlock].into_iter().filter(|level| *level <= here).collect();
         assert!(!levels.is_empty(), "this machine confines nothing");
         levels
     }
@@ -76,7 +79,12 @@ impl Yard {
         }
     }
 
-    async fn run(&self, confinement: Confinement, program: &str, arguments: &[&str]) -> Result<Finished, ChildError> {
+    async fn run(
+        &self,
+        confinement: Confinement,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<Finished, ChildError> {
         let command = self.command(confinement, program, arguments);
         let deadline = Instant::now() + PATIENCE;
         let exchange = Exchange { stdin: "in".into(), output_cap: 1 << 20, deadline, on_listener: None };
@@ -115,7 +123,8 @@ impl Said {
 async fn what_is_granted_works() {
     let yard = Yard::new();
     for level in yard.levels() {
-        let script = "cat && cat tools/tool.txt data/old.txt && echo new > data/new.txt && cat data/new.txt && pwd";
+        let script =
+            "cat && cat tools/tool.txt data/old.txt && echo new > data/new.txt && cat data/new.txt && pwd";
         let said = yard.sh(yard.confinement(level), script).await;
         let pwd = yard.path("yard");
         assert_eq!(said.out, format!("ina toolold datanew\n{}", pwd.display()), "{level}: {said:?}");

@@ -36,7 +36,7 @@ pub struct Template {
 impl Template {
     /// Fails with the reason when the markup is broken.
     pub fn parse(source: &str, target: Target) -> Result<Template, String> {
-        let has_markup = ["{{", "{%", "{#"].iter().any(|mark| source.contains(mark));
+        let has_markup = ["{{", "{%"].iter().any(|mark| source.contains(mark));
         let markup = has_markup.then(|| environment(source, target)).transpose()?;
         Ok(Template { markup, source: source.to_owned() })
     }
@@ -161,7 +161,11 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_recursion_limit(50);
-    let syntax = minijinja::syntax::SyntaxConfig::builder().keep_trailing_newline(true).build();
+    let syntax = minijinja::syntax::SyntaxConfig::builder()
+        .keep_trailing_newline(true)
+        // Comments have no use in an argument, but `${#name}` is shell.
+        .comment_delimiters("{#toolyard-comment", "toolyard-comment#}")
+        .build();
     environment.set_syntax(syntax.map_err(|error| error.to_string())?);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(move |out, _, value| match value.kind() {
@@ -269,6 +273,7 @@ mod tests {
             assert!(error.contains(what), "{source}: {error}");
         }
         assert_eq!(render("{{ input.x | default('y') }}", Target::Text, "{}"), Ok("y".to_owned()));
+        assert_eq!(render("${#x}{{ 1 }}", Target::Text, "{}"), Ok("${#x}1".to_owned()), "shell, not a comment");
         assert_eq!(
             render("{{ input.l | tojson }}", Target::Text, r#"{"l":[1,"a"]}"#),
             Ok("[1, \"a\"]".to_owned())

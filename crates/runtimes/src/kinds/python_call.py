@@ -1,6 +1,6 @@
 # Calls one function with the JSON object on stdin as its keyword arguments and answers on stdout.
 # What the function prints goes to stderr, so that it can't spoil the answer.
-import asyncio, importlib, inspect, json, sys, traceback
+import importlib, inspect, json, sys
 
 answer_to, sys.stdout = sys.stdout, sys.stderr
 CODES = ("EINVAL", "ETIMEOUT", "ECAP", "EINTERNAL")
@@ -29,6 +29,8 @@ def main(module, path):
         pass  # some built-in functions have no signature to look at
     value = function(**payload)
     if inspect.isawaitable(value):
+        import asyncio
+
         value = asyncio.run(value)
     envelope = isinstance(value, dict) and len(value) == 1 and ("data" in value or "error" in value)
     answer(value if envelope else {"data": value})
@@ -37,6 +39,8 @@ def main(module, path):
 try:
     main(*sys.argv[1].split(":"))
 except Exception as error:
+    import traceback
+
     traceback.print_exc()
     code = getattr(error, "code", None)
     failure(code if code in CODES else "EINTERNAL", f"{type(error).__name__}: {error}")

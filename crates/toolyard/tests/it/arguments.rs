@@ -56,7 +56,8 @@ fn numbers_keep_their_digits_on_the_way_through() {
 fn arguments_over_the_cap_are_refused_before_anything_runs() {
     for kind in Kind::ALL {
         let yard = Yard::new();
-        yard.shell(kind, "tool", "touch ran; echo '{}'");
+        let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
+        yard.tool(kind, "tool", &["/bin/sh", "-c", "touch ran; echo '{}'"], writes);
         let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(65_536 - 8));
         assert_eq!(fits.len(), 65_536);
         let over = fits.replace("\"a\"", "\"aa\"");

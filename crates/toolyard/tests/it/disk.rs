@@ -38,7 +38,9 @@ fn fill(file: &PathBuf) {
 #[test]
 fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
     let yard = Yard::new();
-    yard.shell(Kind::Cli, "tool", "echo x >>ran; echo '{\"n\":1}'");
+    let script = "echo x >>ran; echo '{\"n\":1}'";
+    let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
+    yard.tool(Kind::Cli, "tool", &["/bin/sh", "-c", script], writes);
     let Some((server, state)) = serve_on_a_small_disk(&yard) else { return };
     let runs = || fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count());
     assert_eq!(server.post("tool", "{}").status, 200);

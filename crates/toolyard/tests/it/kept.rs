@@ -25,7 +25,7 @@ fn notes(yard: &Yard) -> Vec<String> {
 fn tool(yard: &Yard, extra: &str) {
     yard.file("tools/job.py", NOTES).file(
         "tools/job.tool.yaml",
-        format!("id: job\nkind: python\nentry: tools.job:run\ntimeoutMs: 60000\n{extra}"),
+        format!("id: job\nkind: python\nentry: tools.job:run\ntimeoutMs: 60000\nsandbox: {{fs: {{write: [.]}}}}\n{extra}"),
     );
 }
 
@@ -166,7 +166,7 @@ fn only_what_is_safe_to_repeat_is_retried() {
     yard.file("tools/flaky.py", code);
     let file = |annotations: &str| {
         format!(
-            "id: flaky\nkind: python\nentry: tools.flaky:run\nretry: {{attempts: 5, backoffMs: 1}}\n{annotations}"
+            "id: flaky\nkind: python\nentry: tools.flaky:run\nretry: {{attempts: 5, backoffMs: 1}}\nsandbox: {{fs: {{write: [.]}}}}\n{annotations}"
         )
     };
     yard.file("tools/flaky.tool.yaml", file(""));

@@ -110,7 +110,7 @@ fn references_inside_a_schema_work_and_circles_are_refused() {
 fn a_function_that_raises_runs_once_and_keeps_its_words() {
     let yard = Yard::new();
     let code = "def run():\n    open('ran', 'a').write('x')\n    print('to the log')\n    raise ValueError('the third row is empty')\n";
-    python(&yard, "raises", code, "");
+    python(&yard, "raises", code, "sandbox: {fs: {write: [.]}}\n");
     let (ran, envelope) = yard.call("raises", &json!({}));
     assert_eq!((ran.code, message(&envelope)), (1, "ValueError: the third row is empty"));
     assert_eq!(std::fs::read_to_string(yard.path("ran")).unwrap(), "x");
