@@ -12,7 +12,7 @@ use std::time::Duration;
 use toolyard_engine::Registry;
 use toolyard_protocol::Limits;
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Seen, Unconfined, WatchOptions, Watcher};
+use toolyard_runtimes::{Defaults, Host, Loader, Seen, Walls, WatchOptions, Watcher};
 
 const ROUNDS: usize = 50;
 const FIRST: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ fn measure(root: &Path, tools: usize) -> Result<(), Box<dyn Error>> {
         host,
         launcher,
         Defaults { pack: limits, manifest: limits },
-        Unconfined::Refuse,
+        Walls::default(),
     );
     let registry = Registry::default();
     println!("{tools} tools, each with a script and two schema files, in {} folders", tools.div_ceil(10));

@@ -16,4 +16,4 @@ pub mod yard;
 
 pub use host::Host;
 pub use secrets::Secrets;
-pub use yard::{Defaults, Loaded, Loader, Seen, Unconfined, WatchOptions, Watcher};
+pub use yard::{Defaults, Loaded, Loader, Seen, Unconfined, Walls, WatchOptions, Watcher};

@@ -17,7 +17,7 @@ use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
 use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Unconfined};
+use toolyard_runtimes::{Defaults, Host, Loader, Walls};
 use toolyard_wire::cache_key::Canonical;
 use toolyard_wire::schema::Schema;
 use toolyard_wire::view::View;
@@ -194,7 +194,7 @@ fn loader(root: &Path) -> Result<Loader, Failed> {
     let limits = Limits { timeout: Duration::from_secs(30), input: 64 << 10, output: 256 << 10 };
     let (host, launcher) = (Arc::new(Host::new(std::env::vars_os())), Arc::new(Launcher::new(root)?));
     let defaults = Defaults { pack: limits, manifest: limits };
-    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults, Unconfined::Refuse))
+    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults, Walls::default()))
 }
 
 fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {

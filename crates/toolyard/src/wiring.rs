@@ -9,7 +9,7 @@ use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Host, Loader};
+use toolyard_runtimes::{Host, Loader, Walls};
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
@@ -57,8 +57,9 @@ impl Yard {
             .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
-        let (limits, unconfined) = (config.limits.defaults(), config.sandbox.when_unavailable);
-        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, unconfined);
+        let limits = config.limits.defaults();
+        let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
         Ok(Yard { root, state, config, loader: Arc::new(loader) })
     }
 

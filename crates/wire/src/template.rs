@@ -273,7 +273,11 @@ mod tests {
             assert!(error.contains(what), "{source}: {error}");
         }
         assert_eq!(render("{{ input.x | default('y') }}", Target::Text, "{}"), Ok("y".to_owned()));
-        assert_eq!(render("${#x}{{ 1 }}", Target::Text, "{}"), Ok("${#x}1".to_owned()), "shell, not a comment");
+        assert_eq!(
+            render("${#x}{{ 1 }}", Target::Text, "{}"),
+            Ok("${#x}1".to_owned()),
+            "shell, not a comment"
+        );
         assert_eq!(
             render("{{ input.l | tojson }}", Target::Text, r#"{"l":[1,"a"]}"#),
             Ok("[1, \"a\"]".to_owned())

@@ -20,7 +20,7 @@ mod walk;
 mod watch;
 
 pub use reading::{Reading, Spawn};
-pub use sandbox::{Needs, NetworkRule, Unconfined};
+pub use sandbox::{Needs, NetworkRule, Unconfined, Walls};
 pub use secrets::Declared;
 pub(crate) use stamp::Stamps;
 pub use watch::{Seen, WatchOptions, Watcher};
@@ -54,7 +54,7 @@ pub struct Loader {
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
     pub defaults: Defaults,
-    pub unconfined: Unconfined,
+    pub walls: Walls,
     pub clients: Arc<Clients>,
     kept: Mutex<Kept>,
     pub secrets: Arc<Secrets>,
@@ -88,11 +88,11 @@ impl Loader {
         host: Arc<Host>,
         launcher: Arc<Launcher>,
         defaults: Defaults,
-        unconfined: Unconfined,
+        walls: Walls,
     ) -> Loader {
         let secrets = Arc::new(Secrets::new(&state, &host));
         let (clients, kept, controls) = (Arc::default(), Mutex::default(), Mutex::default());
-        Loader { root, state, host, launcher, defaults, unconfined, clients, secrets, kept, controls }
+        Loader { root, state, host, launcher, defaults, walls, clients, secrets, kept, controls }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.

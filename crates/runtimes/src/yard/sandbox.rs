@@ -130,15 +130,29 @@ impl Reading<'_> {
         if needs.none {
             return Some((Level::None, vec!["it runs without a sandbox, as its file says".to_owned()]));
         }
-        let machine = self.loader.launcher.sandbox_level();
+        let machine = self.loader.launcher.sandbox_level().min(self.loader.walls.level);
         let Some(why) = needs.refusal(machine) else { return Some((machine, Vec::new())) };
-        if self.loader.unconfined == Unconfined::Run {
+        if self.loader.walls.unconfined == Unconfined::Run {
             let note = format!("it runs without the sandbox it asks for, as the yard says: {why}");
             return Some((Level::None, vec![note]));
         }
         let hint = "write sandbox: none in the file, or [sandbox] when_unavailable = \"run unconfined\" in toolyard.toml";
         fields.problem(fields.place, format!("the tool cannot be confined here: {why}"), hint);
         None
+    }
+}
+
+/// What the yard as a whole says about boxes.
+#[derive(Clone, Copy, Debug)]
+pub struct Walls {
+    /// The strongest level that is used, where the machine gives it.
+    pub level: Level,
+    pub unconfined: Unconfined,
+}
+
+impl Default for Walls {
+    fn default() -> Walls {
+        Walls { level: Level::Full, unconfined: Unconfined::Refuse }
     }
 }
 

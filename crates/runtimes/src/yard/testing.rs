@@ -1,6 +1,6 @@
 //! What the tests of this module share: a yard in a temporary folder, and a loader for it.
 
-use super::{Defaults, Loader, Unconfined};
+use super::{Defaults, Loader, Walls};
 use crate::child::Launcher;
 use crate::host::Host;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Folder {
             host,
             launcher,
             Defaults { pack: limits, manifest: limits },
-            Unconfined::Refuse,
+            Walls::default(),
         )
     }
 }

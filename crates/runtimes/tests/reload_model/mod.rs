@@ -10,7 +10,7 @@ use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry};
 use toolyard_protocol::{Call, Edge, ErrorKind, Identity, Limits, Payload};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Seen, Unconfined, WatchOptions, Watcher};
+use toolyard_runtimes::{Defaults, Host, Loader, Seen, Walls, WatchOptions, Watcher};
 use toolyard_wire::view::View;
 
 /// What a call gives.
@@ -101,7 +101,7 @@ impl Yard {
             host,
             self.launcher.clone(),
             Defaults { pack: limits, manifest: limits },
-            Unconfined::Refuse,
+            Walls::default(),
         )
     }
 

@@ -1,15 +1,36 @@
-//! `[sandbox]`: what happens to tools that this machine cannot confine.
+//! `[sandbox]`: how strong the walls may be, and what happens to tools that this machine cannot confine.
 
 use toolyard_runtimes::Unconfined;
+use toolyard_runtimes::child::Level;
 use toolyard_wire::doc::Fields;
 
-#[derive(Default)]
 pub struct Sandbox {
+    /// The strongest level that is used, where the machine gives it.
+    pub level: Level,
     pub when_unavailable: Unconfined,
+}
+
+impl Default for Sandbox {
+    fn default() -> Sandbox {
+        Sandbox { level: Level::Full, when_unavailable: Unconfined::Refuse }
+    }
 }
 
 impl Sandbox {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
+        match fields.placed_text("level") {
+            Some(("full", _)) => self.level = Level::Full,
+            Some(("landlock", _)) => self.level = Level::Landlock,
+            Some((other, place)) => {
+                let message = format!("'sandbox.level' is '{other}'");
+                fields.problem(
+                    place,
+                    message,
+                    "it must be \"full\" or \"landlock\"; a single tool may say sandbox: none",
+                );
+            }
+            None => {}
+        }
         match fields.placed_text("when_unavailable") {
             Some(("refuse", _)) => self.when_unavailable = Unconfined::Refuse,
             Some(("run unconfined", _)) => self.when_unavailable = Unconfined::Run,
