@@ -21,6 +21,7 @@ mod disk;
 mod docs;
 mod drain;
 mod environment;
+mod escape;
 mod examples;
 mod files;
 mod http;

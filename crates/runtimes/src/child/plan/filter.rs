@@ -160,7 +160,7 @@ fn sockets(code: &mut Code, level: Level, network: Network) {
         code.if_equal(libc::NETLINK_ROUTE as u32, Answer::Allow);
         code.answer(unknown);
     });
-    code.if_equal_skip(libc::AF_INET as u32, 1);
+    code.if_equal_skip(libc::AF_INET as u32, 2);
     code.unless_equal(libc::AF_INET6 as u32, unknown);
     code.load(argument(2));
     let protocols: &[i32] = match network {

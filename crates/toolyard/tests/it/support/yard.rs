@@ -69,6 +69,11 @@ impl Yard {
         self.base.join("yard")
     }
 
+    /// The owner's home, beside the yard.
+    pub fn home(&self) -> PathBuf {
+        self.base.join("home")
+    }
+
     pub fn path(&self, path: &str) -> PathBuf {
         self.root().join(path)
     }
