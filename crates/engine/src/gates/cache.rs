@@ -21,7 +21,7 @@ pub async fn reuse_or_run(
         return run_checked(redactor.as_ref(), call, entry, deadline).await;
     };
     let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
-    let key = Key::new(&entry.spec, &call.identity, &key);
+    let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
         // It may be older than a secret that it holds.

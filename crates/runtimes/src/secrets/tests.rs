@@ -131,6 +131,22 @@ fn values_stay_hidden_after_they_were_replaced_or_removed() {
 }
 
 #[test]
+fn the_mark_changes_with_the_values() {
+    let folder = Folder::new();
+    let secrets = folder.secrets(&[]);
+    let key = name("key");
+    let mark = || secrets.mark([&key].into_iter());
+    assert_eq!(secrets.mark([].into_iter()), None);
+    let mut seen = vec![mark()];
+    for value in ["first value", "second value"] {
+        secrets.set(&key, value).unwrap();
+        seen.push(mark());
+        assert_eq!(mark(), mark());
+    }
+    assert!(seen[0] != seen[1] && seen[1] != seen[2] && seen[2].is_some());
+}
+
+#[test]
 fn a_secret_set_by_another_process_is_hidden_after_a_moment() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[]);

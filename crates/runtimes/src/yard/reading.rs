@@ -317,6 +317,10 @@ impl Runner for Stamped {
     fn is_unchanged(&self) -> bool {
         self.stamps.is_unchanged()
     }
+
+    fn secrets_mark(&self) -> Option<[u8; 32]> {
+        self.inner.secrets_mark()
+    }
 }
 
 fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
