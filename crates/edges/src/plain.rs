@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Identity, Outcome, Payload, TraceContext};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, TraceContext};
 use toolyard_wire::{json, plain};
 
 pub fn routes(app: Arc<App>) -> Router {
@@ -46,18 +46,9 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
 
 fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
     let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
-    Call {
-        id: app.engine.call_id(),
-        tool,
-        arguments,
-        identity: Identity::local(),
-        edge: Edge::Http,
-        deadline: None,
-        timing_hint: None,
-        // A broken traceparent starts no trace; the W3C text asks for that, not for an error.
-        trace: traceparent.and_then(TraceContext::parse),
-        idempotency_key: None,
-    }
+    // A broken traceparent starts no trace; the W3C text asks for that, not for an error.
+    let trace = traceparent.and_then(TraceContext::parse);
+    Call { trace, ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
 }
 
 /// The body as arguments; an empty body means none. Reading stops at the limit.

@@ -4,12 +4,14 @@
 
 pub mod audit;
 pub mod cache;
+pub mod changes;
 pub mod clock;
 pub mod controls;
 mod gates;
 pub mod pipeline;
 pub mod registry;
 
+pub use changes::Changes;
 pub use controls::Controls;
 pub use pipeline::Engine;
 pub use registry::{

@@ -23,10 +23,10 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// Whether the tool's files are still those its digest was made of. A result of other files must not be kept
-    /// under that digest.
-    fn is_unchanged(&self) -> bool {
-        true
+    /// `None` when the tool's files are not those its digest was made of: a result of other files must not be kept
+    /// under that digest. Else a number that is another one after a change, even one that was undone.
+    fn files(&self) -> Option<u64> {
+        Some(0)
     }
 
     /// A mark of the secrets that the tool is given: with others it may answer otherwise.

@@ -20,6 +20,23 @@ pub struct Call {
     pub idempotency_key: Option<String>,
 }
 
+impl Call {
+    /// A call by a local caller, with nothing asked for beyond the tool itself.
+    pub fn new(id: Id, tool: impl Into<String>, arguments: Payload, edge: Edge) -> Call {
+        Call {
+            id,
+            tool: tool.into(),
+            arguments,
+            identity: Identity::local(),
+            edge,
+            deadline: None,
+            timing_hint: None,
+            trace: None,
+            idempotency_key: None,
+        }
+    }
+}
+
 /// Where a call came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {

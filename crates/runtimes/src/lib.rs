@@ -15,4 +15,4 @@ pub mod yard;
 
 pub use host::Host;
 pub use secrets::Secrets;
-pub use yard::{Defaults, Loaded, Loader};
+pub use yard::{Defaults, Loaded, Loader, Seen, WatchOptions, Watcher};

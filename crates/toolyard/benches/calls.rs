@@ -15,7 +15,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{CacheKey, Call, Edge, Expect, Identity, Limits, NothingSecret, Outcome, Payload};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader};
 use toolyard_wire::cache_key::Canonical;
@@ -208,17 +208,7 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
 }
 
 async fn succeed(engine: &Engine) -> Result<(), Failed> {
-    let call = Call {
-        id: engine.call_id(),
-        tool: "echo".to_owned(),
-        arguments: Payload::json(ARGUMENTS),
-        identity: Identity::local(),
-        edge: Edge::Http,
-        deadline: None,
-        timing_hint: None,
-        trace: None,
-        idempotency_key: None,
-    };
+    let call = Call::new(engine.call_id(), "echo", Payload::json(ARGUMENTS), Edge::Http);
     match engine.run(call).await.error() {
         None => Ok(()),
         Some(error) => Err(error.clone().into()),

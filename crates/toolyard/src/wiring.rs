@@ -23,7 +23,7 @@ pub struct Yard {
     pub root: PathBuf,
     pub state: PathBuf,
     pub config: Config,
-    pub loader: Loader,
+    pub loader: Arc<Loader>,
 }
 
 impl Yard {
@@ -58,7 +58,7 @@ impl Yard {
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, config.limits.defaults());
-        Ok(Yard { root, state, config, loader })
+        Ok(Yard { root, state, config, loader: Arc::new(loader) })
     }
 
     pub fn load(&self) -> Snapshot {

@@ -16,6 +16,8 @@ impl CacheKey for Canonical {
             if let Some((token, _)) = tokens.next()? {
                 push(&mut out, token, &mut tokens)?;
             }
+            // The tokenizer refuses what stands after the value only when it is asked.
+            tokens.next()?;
             Ok(out)
         });
         read.map_err(|defect| {
@@ -100,6 +102,7 @@ mod tests {
         );
         assert_ne!(key(r#"{"a":1}"#), key(r#"{"a":"1"}"#));
         assert_ne!(key(r#"{"a":["b,c"]}"#), key(r#"{"a":["b","c"]}"#));
+        assert!(Canonical.key(&Payload::json("{} {}")).is_err(), "text after the value");
     }
 
     #[test]

@@ -82,11 +82,17 @@ fn load_head(folder: &Folder, id: Id, report: &mut Report) -> Result<Head, Audit
             report.note(id, 0, "one of the two slots of its head is damaged, as a crash can leave it");
             Ok(head)
         }
+        // The head is made before its segment: a process killed in between leaves it empty, and nothing else.
+        Stored::Damaged if is_empty(&path) && !folder.segment(id).exists() => Ok(Head::EMPTY),
         Stored::Damaged => {
             report.problem(id, 0, "its head is damaged in both slots");
             Ok(Head::EMPTY)
         }
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0)
 }
 
 /// What is kept of a segment that was read.

@@ -53,7 +53,7 @@ pub struct Cache {
     clock: Arc<dyn Clock>,
     front: Mutex<Front>,
     store: Mutex<Store>,
-    flights: Mutex<HashMap<Key, WeakShared<Running>>>,
+    flights: Mutex<HashMap<(Key, usize), WeakShared<Running>>>,
 }
 
 impl Cache {
@@ -92,7 +92,11 @@ impl Cache {
     }
 
     /// The run of an equal call that is under way, or a new one. The run goes on while anyone waits for it.
-    pub fn flight(&self, key: Key, start: impl FnOnce() -> Running) -> Shared<Running> {
+    ///
+    /// `version` tells loads of a tool apart even if their digest is the same: a run that began with files since
+    /// edited and edited back is no answer to a call that came after.
+    pub fn flight(&self, key: Key, version: usize, start: impl FnOnce() -> Running) -> Shared<Running> {
+        let key = (key, version);
         let mut flights = lock(&self.flights);
         if let Some(flight) = flights.get(&key).and_then(WeakShared::upgrade)
             // A finished one is as good as none: its result is in the cache, or was not worth keeping.

@@ -1,3 +1,5 @@
+//! What the cache promises: one run for equal calls, nothing kept that must not be, bounds held.
+
 use super::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use toolyard_protocol::{Payload, Timestamp};
@@ -118,7 +120,7 @@ async fn equal_runs_are_shared_and_live_as_long_as_someone_waits() {
     let (started, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let flight = || {
         let (started, finished) = (started.clone(), finished.clone());
-        cache.flight(key(1), move || {
+        cache.flight(key(1), 0, move || {
             async move {
                 started.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -29,7 +29,9 @@ pub async fn reuse_or_run(
     }
     // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
     // the last one has left.
-    let flight = cache.flight(key, || {
+    // The run holds its entry, so that no other can have the same address while it goes on.
+    let version = Arc::as_ptr(entry) as usize;
+    let flight = cache.flight(key, version, || {
         shared_run(cache.clone(), redactor.clone(), key, call.clone(), entry.clone(), started).boxed()
     });
     match tokio::time::timeout_at(deadline.into(), flight).await {
@@ -61,9 +63,11 @@ async fn shared_run(
 ) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
+    let made_of = || entry.runner.files().map(|files| (files, entry.runner.secrets_mark()));
+    let before = made_of();
     let outcome = run_checked(redactor.as_ref(), &call, &entry, deadline).await?;
-    // Errors are never kept, nor what files newer than the digest have computed.
-    if outcome.error().is_none() && entry.runner.is_unchanged() {
+    // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
+    if outcome.error().is_none() && before.is_some() && before == made_of() {
         cache.put(&key, &outcome);
     }
     Ok(outcome)

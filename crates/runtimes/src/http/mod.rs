@@ -38,7 +38,7 @@ pub enum Body {
     Input,
     Payload,
     None,
-    Template(Template),
+    Template(Box<Template>),
 }
 
 impl Runner for HttpRunner {

@@ -140,7 +140,7 @@ fn body(fields: &mut Fields<'_>, method: Option<&Method>) -> Option<Body> {
         "input" => Some(Body::Input),
         "payload" => Some(Body::Payload),
         "none" => Some(Body::None),
-        _ => template(fields, node, "body", Target::Json).map(Body::Template),
+        _ => template(fields, node, "body", Target::Json).map(|template| Body::Template(Box::new(template))),
     }
 }
 

@@ -55,13 +55,14 @@ fn is_function(text: &str) -> bool {
 }
 
 fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: Place) -> Option<Plan> {
-    let (module, function) = text.split_once(':')?;
+    let (module, _) = text.split_once(':')?;
     let root = &reading.loader.root;
     let path = PathBuf::from(module.replace('.', "/"));
     let file = [path.with_extension("py"), path.join("__init__.py")]
         .into_iter()
         .find(|file| root.join(file).is_file());
     let Some(file) = file else {
+        [path.with_extension("py"), path.join("__init__.py")].iter().for_each(|file| reading.missing(file));
         let message = format!(
             "the module '{module}' is not in the yard: there is no {}",
             path.with_extension("py").display()
@@ -74,8 +75,8 @@ fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: P
         return None;
     };
     // What a module imports from beside it decides what it does.
-    let files = folder_files(root, file.parent().unwrap_or(Path::new("")));
-    let arguments = vec![("-B", place), ("-c", place), (SHIM, place), (module, place), (function, place)];
+    let files = folder_files(reading, file.parent().unwrap_or(Path::new("")));
+    let arguments = vec![("-B", place), ("-c", place), (SHIM, place), (text, place)];
     with_interpreter(fields, reading, arguments, files)
 }
 
@@ -116,10 +117,13 @@ pub fn interpreter(found: Option<PathBuf>, name: &str) -> (Program, Vec<String>)
 }
 
 /// Every file below the folder, within bounds, caches left out; paths relative to the root.
-fn folder_files(root: &Path, folder: &Path) -> Vec<PathBuf> {
+fn folder_files(reading: &Reading<'_>, folder: &Path) -> Vec<PathBuf> {
+    let root = &reading.loader.root;
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
+        // A file that comes or goes changes what the module may import.
+        reading.note(&folder);
         let mut entries: Vec<_> =
             std::fs::read_dir(root.join(&folder)).into_iter().flatten().flatten().collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);

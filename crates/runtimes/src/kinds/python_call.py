@@ -35,7 +35,7 @@ def main(module, path):
 
 
 try:
-    main(*sys.argv[1:3])
+    main(*sys.argv[1].split(":"))
 except Exception as error:
     traceback.print_exc()
     code = getattr(error, "code", None)

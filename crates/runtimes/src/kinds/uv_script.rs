@@ -92,7 +92,9 @@ impl Reading<'_> {
             return None;
         };
         self.refuse_markup(fields, script, *place, "the script")?;
+        self.note(script);
         if !self.loader.root.join(script).is_file() {
+            self.missing(script);
             warnings.push(format!("line {}: the script '{script}' is not there", place.line));
         }
         Some(())

@@ -3,6 +3,7 @@
 //! A value leaves this module in two ways only: to the tool that declares it, and into the search that hides it.
 
 mod known;
+mod look;
 mod store;
 
 pub use known::{Listed, Source};

@@ -1,8 +1,8 @@
 //! Secrets as files: one per secret, readable by their owner alone, replaced whole.
 
 use super::known::Value;
+use super::look::Look;
 use super::{MAX_BYTES, check};
-use crate::yard::Stamps;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,13 +22,9 @@ impl Store {
     }
 
     /// The folder and its files as they are now.
-    pub fn stamps(&self) -> Stamps {
-        let mut stamps = Stamps::default();
-        stamps.add(self.folder.clone());
-        for name in self.names().unwrap_or_default() {
-            stamps.add(self.file(&name));
-        }
-        stamps
+    pub fn look(&self) -> Look {
+        let files = self.names().unwrap_or_default();
+        Look::at(std::iter::once(self.folder.clone()).chain(files.iter().map(|name| self.file(name))))
     }
 
     /// Every stored secret. A folder that others can enter is refused as a whole.

@@ -4,15 +4,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::Digest;
 
-/// `files` are relative to `root`; missing ones count as missing, so that their arrival changes the digest.
-pub fn digest(manifest: &[u8], root: &Path, files: &[PathBuf]) -> Digest {
+/// `files` are relative to `root`; missing ones count as missing, so that their arrival changes the digest, and are
+/// told to `missing`.
+pub fn digest(manifest: &[u8], root: &Path, files: &[PathBuf], mut missing: impl FnMut(PathBuf)) -> Digest {
     let mut hasher = blake3::Hasher::new();
     part(&mut hasher, manifest);
     for file in files {
         part(&mut hasher, file.as_os_str().as_encoded_bytes());
         match content(&root.join(file)) {
             Ok(content) => part(&mut hasher, content.as_bytes()),
-            Err(_) => part(&mut hasher, b"missing"),
+            Err(_) => {
+                missing(root.join(file));
+                part(&mut hasher, b"missing");
+            }
         }
     }
     Digest(*hasher.finalize().as_bytes())

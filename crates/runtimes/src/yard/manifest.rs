@@ -1,8 +1,7 @@
 //! `tool.json`: the manifest format of seed 000.
 
 use super::common::{self, bytes, timeout};
-use super::reading::{Checked, Parts, Reading};
-use super::{Loader, walk::ToolFile};
+use super::reading::{Checked, Origin, Parts, Reading};
 use crate::kinds;
 use toolyard_protocol::Limits;
 use toolyard_wire::doc::{Fields, Node, Problem};
@@ -21,19 +20,19 @@ const LATER_POLICY: &[(&str, &str)] = &[
     ("fs", "it needs the sandbox, which is not there yet"),
 ];
 
-pub fn read(node: &Node, loader: &Loader, file: &ToolFile, source: &[u8]) -> Result<Checked, Vec<Problem>> {
+pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example \"id\": \"word_count\"");
     let kind = Reading::kind(&mut fields, "runtime", kinds::MANIFEST);
     let mut common = common::read(&mut fields, "name");
-    let mut limits = loader.defaults.manifest;
+    let mut limits = origin.loader.defaults.manifest;
     common.env = policy(&mut fields, &mut limits);
     if let Some(mut metadata) = fields.map("metadata") {
         let categories = metadata.texts("categories").unwrap_or_default();
         common.about.categories = categories.into_iter().map(|(text, _)| text.to_owned()).collect();
         fields.close(metadata);
     }
-    let reading = Reading { loader, file, bytes: source, common };
+    let reading = Reading::new(origin, common);
     let plan = kind.and_then(|kind| kind.read(&mut fields, &reading));
     let schemas = reading.schemas(&mut fields, ["parameters", "returns"]);
     let cache_key = reading.cache_key(&mut fields);

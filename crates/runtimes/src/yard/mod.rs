@@ -2,6 +2,10 @@
 
 mod common;
 mod digest;
+mod kept;
+#[cfg(test)]
+mod kept_tests;
+mod made;
 mod manifest;
 mod naming;
 mod pack;
@@ -9,22 +13,29 @@ mod reading;
 mod schemas;
 mod secrets;
 mod stamp;
+#[cfg(test)]
+mod testing;
 mod walk;
+mod watch;
 
 pub use reading::{Reading, Spawn};
 pub use secrets::Declared;
-pub(crate) use stamp::Stamps;
+pub use watch::{Seen, WatchOptions, Watcher};
 
 use crate::child::Launcher;
 use crate::host::Host;
 use crate::http::Clients;
 use crate::secrets::Secrets;
+use kept::{Kept, Notes, ReadFile};
+use made::Made;
+use reading::{Checked, Origin};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use toolyard_engine::{Candidate, Controls, Severity, Snapshot, SourceProblem};
 use toolyard_protocol::{Conduct, Limits, ToolName};
-use toolyard_wire::doc::{self, Language, Problem};
+use toolyard_wire::doc::{self, Language, Node, Problem};
+use walk::{FileFormat, ToolFile};
 
 /// Limits of tools that state none, per file format.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +53,7 @@ pub struct Loader {
     pub defaults: Defaults,
     pub clients: Arc<Clients>,
     pub secrets: Arc<Secrets>,
+    kept: Mutex<Kept>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }
@@ -51,6 +63,12 @@ pub struct Loader {
 pub struct Loaded {
     pub candidates: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
+    /// How many tool files were read; the others were as they had been.
+    pub read: usize,
+    /// Folders that were searched, relative to the yard.
+    folders: Vec<PathBuf>,
+    /// What each tool file was made of.
+    made: Vec<Arc<Made>>,
 }
 
 impl Loaded {
@@ -68,13 +86,13 @@ impl Loader {
         defaults: Defaults,
     ) -> Loader {
         let secrets = Arc::new(Secrets::new(&state, &host));
-        let (clients, controls) = (Arc::default(), Mutex::default());
-        Loader { root, state, host, launcher, defaults, clients, secrets, controls }
+        let (clients, kept, controls) = (Arc::default(), Mutex::default(), Mutex::default());
+        Loader { root, state, host, launcher, defaults, clients, secrets, kept, controls }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.
     fn controls(&self, name: &ToolName, conduct: &Conduct) -> Arc<Controls> {
-        let mut known = self.controls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut known = lock(&self.controls);
         if let Some((declared, controls)) = known.get(name)
             && (declared.concurrency, declared.rate) == (conduct.concurrency, conduct.rate)
         {
@@ -88,40 +106,58 @@ impl Loader {
         controls
     }
 
-    /// Loads everything. Never fails as a whole: what cannot be read is a problem of its own file.
+    /// Loads everything, reading only what changed since the last time. Never fails as a whole: what cannot be
+    /// read is a problem of its own file.
     pub fn load(&self) -> Loaded {
-        let mut loaded = Loaded::default();
-        let found = walk::tool_files(&self.root);
-        loaded.problems.extend(found.problems);
-        for file in found.files {
-            self.load_file(&file, &mut loaded);
-        }
+        let mut kept = lock(&self.kept);
+        let loaded =
+            kept.load(&self.root, walk::tool_files(&self.root), |file, notes| self.read_file(file, notes));
+        // What no tool and no running call holds belongs to a tool that is gone.
+        lock(&self.controls).retain(|_, (_, controls)| Arc::strong_count(controls) > 1);
         loaded
     }
 
-    fn load_file(&self, file: &walk::ToolFile, loaded: &mut Loaded) {
+    /// `None` when a load would give what the last one gave; else a number that stays the same while files do.
+    fn difference(&self) -> Option<u64> {
+        lock(&self.kept).difference(&self.root, &walk::tool_files(&self.root))
+    }
+
+    fn read_file(&self, file: &ToolFile, notes: &Notes) -> ReadFile {
         let bytes = match read_bounded(&self.root.join(&file.path)) {
             Ok(bytes) => bytes,
-            Err(what) => return loaded.problems.push(whole_file(&file.source, what)),
-        };
-        let language = match file.format {
-            walk::FileFormat::Pack => Language::Yaml,
-            walk::FileFormat::Manifest => Language::Json,
-        };
-        let checked =
-            doc::read(language, &bytes).map_err(|problem| vec![problem]).and_then(|node| match file.format {
-                walk::FileFormat::Pack => pack::read(&node, self, file, &bytes),
-                walk::FileFormat::Manifest => manifest::read(&node, self, file, &bytes),
-            });
-        match checked {
-            Ok(checked) => {
-                let warnings = checked.warnings.into_iter();
-                loaded.problems.extend(warnings.map(|what| warning(&file.source, what)));
-                loaded.candidates.push(checked.candidate);
+            Err(what) => {
+                if !self.root.join(&file.path).exists() {
+                    notes.missing(self.root.join(&file.path));
+                }
+                return ReadFile::failed(notes.take(), vec![whole_file(&file.source, what)]);
             }
-            Err(problems) => loaded.problems.extend(problems.into_iter().map(|p| placed(&file.source, p))),
+        };
+        let origin = Origin { loader: self, file, bytes: &bytes, notes };
+        let checked = match file.format {
+            FileFormat::Pack => document(Language::Yaml, &bytes).and_then(|node| pack::read(&node, origin)),
+            FileFormat::Manifest => {
+                document(Language::Json, &bytes).and_then(|node| manifest::read(&node, origin))
+            }
+        };
+        match checked {
+            Ok(Checked { candidate, made, warnings }) => {
+                let problems = warnings.into_iter().map(|what| warning(&file.source, what)).collect();
+                ReadFile { made, candidate: Some(candidate), problems }
+            }
+            Err(problems) => {
+                let problems = problems.into_iter().map(|problem| placed(&file.source, problem)).collect();
+                ReadFile::failed(notes.take(), problems)
+            }
         }
     }
+}
+
+fn document(language: Language, bytes: &[u8]) -> Result<Node, Vec<Problem>> {
+    doc::read(language, bytes).map_err(|problem| vec![problem])
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Files over the bound are not read into memory just to be refused.

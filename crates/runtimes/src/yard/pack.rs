@@ -1,8 +1,7 @@
 //! `*.tool.yaml`: the toolpack format of seed 002.
 
 use super::common::{self, bytes, timeout};
-use super::reading::{Checked, Parts, Reading};
-use super::{Loader, walk::ToolFile};
+use super::reading::{Checked, Origin, Parts, Reading};
 use crate::kinds;
 use toolyard_wire::doc::{Fields, Node, Problem};
 
@@ -18,20 +17,20 @@ const LATER: &[(&str, &str)] = &[
     ("security", "it belongs to specification pages, which are not there yet"),
 ];
 
-pub fn read(node: &Node, loader: &Loader, file: &ToolFile, source: &[u8]) -> Result<Checked, Vec<Problem>> {
+pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example id: word_count");
     let kind = Reading::kind(&mut fields, "kind", kinds::PACK);
     let mut common = common::read(&mut fields, "title");
     common.env = common::env(&mut fields, "env");
-    let mut limits = loader.defaults.pack;
+    let mut limits = origin.loader.defaults.pack;
     limits.timeout = timeout(&mut fields, "timeoutMs", limits.timeout);
     if let Some(mut map) = fields.map("limits") {
         limits.input = bytes(&mut map, "input", limits.input);
         limits.output = bytes(&mut map, "output", limits.output);
         fields.close(map);
     }
-    let reading = Reading { loader, file, bytes: source, common };
+    let reading = Reading::new(origin, common);
     let plan = kind.and_then(|kind| kind.read(&mut fields, &reading));
     let schemas = reading.schemas(&mut fields, ["input", "output"]);
     let cache_key = reading.cache_key(&mut fields);

@@ -1,8 +1,9 @@
 //! Reading one tool file: from raw fields to a checked candidate, or to the list of everything wrong with it.
 
 use super::common::Common;
+use super::kept::Notes;
+use super::made::{Content, Made};
 use super::schemas::{self, Compiled};
-use super::stamp::Stamps;
 use super::{Loader, digest, naming, walk::ToolFile};
 use crate::command::{CommandRunner, Program};
 use crate::kinds::{Kind, Plan};
@@ -17,17 +18,30 @@ use toolyard_wire::cache_key::{Canonical, Templated};
 use toolyard_wire::doc::{Fields, Node, Place, Problem};
 use toolyard_wire::template::{Target, Template};
 
+/// An argument longer than this is no path.
+const MAX_PATH: usize = 1024;
+
 /// One tool file and its surroundings.
 pub struct Reading<'a> {
     pub loader: &'a Loader,
     pub file: &'a ToolFile,
     pub bytes: &'a [u8],
     pub common: Common,
+    notes: &'a Notes,
+}
+
+/// Where a document came from.
+pub struct Origin<'a> {
+    pub loader: &'a Loader,
+    pub file: &'a ToolFile,
+    pub bytes: &'a [u8],
+    pub notes: &'a Notes,
 }
 
 /// A file that passed every check.
 pub struct Checked {
     pub candidate: Candidate,
+    pub made: Arc<Made>,
     pub warnings: Vec<String>,
 }
 
@@ -43,7 +57,24 @@ pub struct Spawn<'n> {
     pub warnings: Vec<String>,
 }
 
+impl<'a> Reading<'a> {
+    pub fn new(Origin { loader, file, bytes, notes }: Origin<'a>, common: Common) -> Reading<'a> {
+        Reading { loader, file, bytes, common, notes }
+    }
+}
+
 impl Reading<'_> {
+    /// Remembers that what stands at `path` (relative to the yard; a file, a folder or nothing) decides how this
+    /// tool is read or runs: when it changes, appears or goes, the tool is read again. Call it before looking.
+    pub fn note(&self, path: impl AsRef<Path>) {
+        self.notes.add(self.loader.root.join(path));
+    }
+
+    /// Remembers that nothing was found at `path` when it was looked for.
+    pub fn missing(&self, path: impl AsRef<Path>) {
+        self.notes.missing(self.loader.root.join(path));
+    }
+
     /// The kind of the given name, or a problem that lists the kinds there are.
     pub fn kind(
         fields: &mut Fields<'_>,
@@ -77,7 +108,13 @@ impl Reading<'_> {
         };
         self.refuse_markup(fields, program, *place, "the program")?;
         let mut warnings = Vec::new();
+        if program.contains('/') {
+            self.note(program);
+        }
         if self.loader.host.program(program, &self.loader.root).is_none() {
+            if program.contains('/') && !self.loader.root.join(program).exists() {
+                self.missing(program);
+            }
             warnings.push(format!(
                 "line {}: the program '{program}' is not there or is not executable",
                 place.line
@@ -118,22 +155,28 @@ impl Reading<'_> {
                 );
                 return None;
             }
-            files.extend(yard_file(root, text));
             match Template::parse(text, Target::Text) {
                 Ok(template) if !template.secrets_used().is_empty() => {
                     let what = "an argument uses 'secrets'; everyone on this machine can read arguments";
                     fields.problem(place, what, "let the tool read the variable that 'secrets' names");
                     return None;
                 }
-                Ok(template) => arguments.push(template),
+                Ok(template) => {
+                    // What is filled in at each call is no file that could be known here.
+                    files.extend(template.literal().and_then(|text| self.yard_file(text)));
+                    arguments.push(template);
+                }
                 Err(what) => {
                     fields.problem(place, what, "templates look like {{ input.name }}");
                     return None;
                 }
             }
         }
-        if let Program::Named(name) = &spawn.program {
-            files.extend(yard_file(root, name));
+        // A bare name is searched for elsewhere.
+        if let Program::Named(name) = &spawn.program
+            && name.contains('/')
+        {
+            files.extend(self.yard_file(name));
         }
         let mut warnings = spawn.warnings;
         warnings.extend(
@@ -191,12 +234,34 @@ impl Reading<'_> {
         Some(())
     }
 
+    /// The argument as a file of the yard, if it is one. If it could become one, that is noted.
+    fn yard_file(&self, text: &str) -> Option<PathBuf> {
+        let path = Path::new(text);
+        let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
+        // Nobody names a file like an option, like a function or over several lines.
+        if !inside
+            || text.len() > MAX_PATH
+            || text.is_empty()
+            || text.starts_with('-')
+            || text.contains(['\n', ':'])
+        {
+            return None;
+        }
+        self.note(path);
+        let full = self.loader.root.join(path);
+        if !full.exists() {
+            self.missing(path);
+            return None;
+        }
+        full.is_file().then(|| path.to_owned())
+    }
+
     /// Compiles `schema.input` and `schema.output`, however the format calls them.
     pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
         let Some(mut map) = fields.map("schema") else { return [None, None] };
         let compiled = names.map(|name| {
             let node: &Node = map.take(name)?;
-            let compiled = schemas::compile(node, &self.loader.root, &self.file.source);
+            let compiled = schemas::compile(node, &self.loader.root, &self.file.source, self.notes);
             compiled.map_err(|problem| map.problems.push(problem)).ok()
         });
         fields.close(map);
@@ -259,9 +324,10 @@ impl Reading<'_> {
         let mut files = plan.files;
         files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
         let root = &self.loader.root;
-        let mut stamps = Stamps::default();
-        stamps.add(root.join(&self.file.path));
-        files.iter().for_each(|file| stamps.add(root.join(file)));
+        files.iter().for_each(|file| self.note(file));
+        let digest = digest::digest(self.bytes, root, &files, |path| self.notes.missing(path));
+        let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
+        let made = Arc::new(Made::new(self.notes.take(), Some(content)));
         let split = |schema: Option<Compiled>| {
             schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
         };
@@ -279,13 +345,13 @@ impl Reading<'_> {
             limits: parts.limits,
             conduct,
             examples,
-            digest: digest::digest(self.bytes, root, &files),
+            digest,
             input_schema,
             output_schema,
         };
-        let runner = Box::new(Stamped { inner: plan.runner, stamps });
+        let runner = Box::new(Stamped { inner: plan.runner, made: made.clone() });
         let entry = Arc::new(Entry { spec, runner, input, output, cache_key: parts.cache_key, controls });
-        Ok(Checked { candidate: Candidate { entry, enabled }, warnings: plan.warnings })
+        Ok(Checked { candidate: Candidate { entry, enabled }, made, warnings: plan.warnings })
     }
 }
 
@@ -302,7 +368,7 @@ pub struct Parts {
 /// A runner that knows whether the files it was made of are still the same.
 struct Stamped {
     inner: Box<dyn Runner>,
-    stamps: Stamps,
+    made: Arc<Made>,
 }
 
 impl Runner for Stamped {
@@ -314,8 +380,8 @@ impl Runner for Stamped {
         self.inner.prepare()
     }
 
-    fn is_unchanged(&self) -> bool {
-        self.stamps.is_unchanged()
+    fn files(&self) -> Option<u64> {
+        self.made.is_current().then(|| self.made.stamps().traces())
     }
 
     fn secrets_mark(&self) -> Option<[u8; 32]> {
@@ -360,11 +426,4 @@ fn is_interpreter(text: &str) -> bool {
             | "osascript"
             | "pwsh"
     )
-}
-
-/// The argument as a file of the yard, if it is one.
-fn yard_file(root: &Path, text: &str) -> Option<PathBuf> {
-    let path = Path::new(text);
-    let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
-    (inside && root.join(path).is_file()).then(|| path.to_owned())
 }

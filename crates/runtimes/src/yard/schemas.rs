@@ -1,5 +1,6 @@
 //! A tool's schemas: inline or in files beside it, made self-contained and compiled.
 
+use super::kept::Notes;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Check, Payload};
 use toolyard_wire::doc::{self, Language, Node, Problem, Value};
@@ -12,13 +13,20 @@ pub struct Compiled {
     pub files: Vec<PathBuf>,
 }
 
-/// `source` is the tool file, relative to `root`.
-pub fn compile(node: &Node, root: &Path, source: &str) -> Result<Compiled, Problem> {
+/// `source` is the tool file, relative to `root`. Schema files are noted, those that are missing too.
+pub fn compile(node: &Node, root: &Path, source: &str, notes: &Notes) -> Result<Compiled, Problem> {
     if !matches!(node.value, Value::Map(_)) {
         return Err(Problem::new(node.place, format!("a schema must be a map, not {}", node.kind()))
             .hint("write the schema here, or $ref: ./file.schema.json"));
     }
-    let bundled = bundle(node, source, &mut |path| read(root, path))?;
+    let bundled = bundle(node, source, &mut |path| {
+        notes.add(root.join(path));
+        let node = read(root, path);
+        if node.is_err() && !root.join(path).exists() {
+            notes.missing(root.join(path));
+        }
+        node
+    })?;
     let schema = Schema::compile(&bundled.json).map_err(|what| Problem::new(node.place, what))?;
     Ok(Compiled {
         check: Box::new(schema),

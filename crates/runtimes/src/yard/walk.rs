@@ -25,6 +25,8 @@ pub struct ToolFile {
 #[derive(Default)]
 pub struct Found {
     pub files: Vec<ToolFile>,
+    /// Every folder that was looked into.
+    pub folders: Vec<PathBuf>,
     pub problems: Vec<SourceProblem>,
 }
 
@@ -53,6 +55,7 @@ fn visit(root: &Path, folder: &Path, depth: usize, found: &mut Found) {
             return found.problems.push(whole_file(&source, format!("the folder cannot be read: {error}")));
         }
     };
+    found.folders.push(folder.to_owned());
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else {
@@ -79,7 +82,7 @@ fn visit(root: &Path, folder: &Path, depth: usize, found: &mut Found) {
     }
 }
 
-fn format_of(name: &str) -> Option<FileFormat> {
+pub fn format_of(name: &str) -> Option<FileFormat> {
     if name.starts_with('.') {
         return None;
     }
@@ -90,6 +93,6 @@ fn format_of(name: &str) -> Option<FileFormat> {
 }
 
 /// Folders that hold caches and other people's files.
-fn is_left_out(name: &str) -> bool {
+pub fn is_left_out(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__" | "target" | "venv")
 }

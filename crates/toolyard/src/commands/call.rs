@@ -5,7 +5,7 @@ use crate::wiring::{Place, Yard, small_runtime};
 use std::io::Read;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Identity, Outcome, Payload};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload};
 use toolyard_wire::{arguments, envelope, json, render};
 
 /// Call a tool
@@ -34,17 +34,8 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
     let arguments = read_arguments(&args.arguments, schema)?;
-    let call = Call {
-        id: engine.call_id(),
-        tool: args.name,
-        arguments,
-        identity: Identity::local(),
-        edge: Edge::Cli,
-        deadline: args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms)),
-        timing_hint: None,
-        trace: None,
-        idempotency_key: None,
-    };
+    let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let call = Call { deadline, ..Call::new(engine.call_id(), args.name, arguments, Edge::Cli) };
     let _spinner = output::Spinner::start(format!("calling {}", call.tool));
     tokio::select! {
         outcome = engine.run(call) => Ok(outcome),

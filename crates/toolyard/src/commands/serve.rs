@@ -2,6 +2,7 @@
 
 use crate::config::{Server, parse_listen};
 use crate::output;
+use crate::reload;
 use crate::wiring::{Place, Yard, large_runtime};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use toolyard_edges::{Options, serve};
-use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
 
 /// Serve the yard over HTTP
@@ -42,13 +42,12 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let address =
         listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let snapshot = engine.registry.snapshot();
-    for problem in snapshot.problems() {
-        let word = if problem.severity == Severity::Error { "error" } else { "warning" };
-        output::note(format!("{word}: {}:{}", problem.source, super::list::describe(problem)));
-    }
+    reload::tell(snapshot.problems());
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
+    let watcher = reload::watch(&yard, &engine)?;
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     serve(listener, engine.clone(), options(server), stop_signal()?).await;
+    drop(watcher);
     engine.audit.close();
     output::note("stopped");
     Ok(0)

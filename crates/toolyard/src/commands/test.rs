@@ -5,7 +5,7 @@ use crate::wiring::{Place, Yard, large_runtime};
 use std::sync::Arc;
 use toolyard_edges::serve;
 use toolyard_engine::{Engine, Entry};
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Identity, Outcome};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Outcome};
 use toolyard_wire::{cache_key::same_value, checkup, json, render};
 
 /// Run the examples of the yard's tools as tests
@@ -70,17 +70,8 @@ async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task
 }
 
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {
-    let call = Call {
-        id: engine.call_id(),
-        tool: entry.spec.exposed.to_string(),
-        arguments: json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?,
-        identity: Identity::local(),
-        edge: Edge::Cli,
-        deadline: None,
-        timing_hint: None,
-        trace: None,
-        idempotency_key: None,
-    };
+    let arguments = json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?;
+    let call = Call::new(engine.call_id(), entry.spec.exposed.as_str(), arguments, Edge::Cli);
     compare(&engine.run(call).await, &example.expect)
 }
 

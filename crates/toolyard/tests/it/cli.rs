@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use toolyard_protocol::ErrorKind;
 
 #[track_caller]
+/// Sorted, as the reader keeps them.
 fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap_or_else(|| panic!("no object: {value}")).keys().map(String::as_str).collect()
 }
@@ -65,15 +66,15 @@ fn list_show_check_and_doctor_print_json_with_the_documented_members() {
         assert!(shown.get(name).is_some(), "{name} is missing in {shown}");
     }
     assert_eq!(shown["annotations"], json!({"readOnlyHint": true}));
-    assert_eq!(members(&shown["limits"]), ["timeoutMs", "input", "output"]);
+    assert_eq!(members(&shown["limits"]), ["input", "output", "timeoutMs"]);
 
     let checked = yard.run(&["check", "--json"]).expect(3).json();
     for problem in checked.as_array().unwrap() {
-        assert_eq!(members(problem), ["file", "severity", "line", "column", "message", "hint"]);
+        assert_eq!(members(problem), ["column", "file", "hint", "line", "message", "severity"]);
     }
     let doctor = yard.run(&["doctor", "--json"]).expect(9).json();
     let rows = doctor.as_array().unwrap();
-    rows.iter().for_each(|row| assert_eq!(members(row), ["name", "ok", "detail"]));
+    rows.iter().for_each(|row| assert_eq!(members(row), ["detail", "name", "ok"]));
     let of = |name: &str| {
         rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}: {doctor}"))
     };
@@ -119,7 +120,7 @@ fn json_envelopes_are_seed_001s_on_success_and_on_failure() {
     {
         let (ran, envelope) = yard.call(tool, &json!({}));
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-        assert_eq!(members(&envelope), ["status", "data", "error", "explanation"]);
+        assert_eq!(members(&envelope), ["data", "error", "explanation", "status"]);
         assert_eq!((&envelope["status"], &envelope["data"]), (&json!("success"), &data));
         assert_eq!((&envelope["error"], &envelope["explanation"]), (&Value::Null, &Value::Null));
     }
@@ -127,7 +128,7 @@ fn json_envelopes_are_seed_001s_on_success_and_on_failure() {
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
     assert_eq!(
         members(&envelope["error"]),
-        ["error_type", "error_message", "error_details", "correlation_id"]
+        ["correlation_id", "error_details", "error_message", "error_type"]
     );
     assert_eq!(
         (&envelope["status"], &envelope["error"]["error_type"]),
@@ -202,7 +203,7 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
     let program = yard.command();
     let mut command = std::process::Command::new("/bin/sh");
     let line = format!("{} call much | head -c 1", program.get_program().to_string_lossy());
-    command.args(["-c", &line]).current_dir(yard.root());
+    command.args(["-c", &line]).current_dir(yard.root()).env_clear().env("PATH", "/usr/bin:/bin");
     let ran = Running::start(command).finish(PATIENCE).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1", ""));
 }

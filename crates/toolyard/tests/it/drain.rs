@@ -20,7 +20,7 @@ fn a_running_call_is_answered_before_the_server_exits() {
         let answer = client.read().unwrap();
         assert_eq!((answer.status, answer.json()["body"].clone()), (200, json!({"n": 1})));
         assert_eq!(server.wait(Duration::from_secs(5)), 0, "an idle connection does not keep it");
-        assert!(server.stderr().ends_with("stopped\n"), "{}", server.stderr());
+        eventually("it says that it stopped", PATIENCE, || server.stderr().ends_with("stopped\n"));
         let verified = yard.run(&["audit", "verify", "--json"]).expect(0).json();
         assert_eq!((&verified["intact"], &verified["notes"]), (&json!(true), &json!([])), "closed in order");
     }

@@ -9,8 +9,12 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
         let yard = Yard::new();
         // JSON from `env` without any parser: names alone, values must not matter.
         let names = "env | cut -d= -f1 | sort | awk '{printf \"%s\\\"%s\\\"\", (NR>1?\",\":\"[\"), $0} END {print \"]\"}'";
+        let listed = match kind {
+            Kind::Cli => json!({"env": ["WANTED", "NOT_SET"]}),
+            Kind::Process | Kind::Binary => json!({"policy": {"env_allowlist": ["WANTED", "NOT_SET"]}}),
+        };
         let script = format!("unset PWD OLDPWD SHLVL _; {names}");
-        yard.tool(kind, "names", &["/bin/sh", "-c", &script], json!({"env": ["WANTED", "NOT_SET"]}));
+        yard.tool(kind, "names", &["/bin/sh", "-c", &script], listed.clone());
         let mut command = yard.command();
         command
             .args(["call", "names", "--json"])
@@ -23,7 +27,7 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
         let told: Vec<&str> =
             problems.as_array().unwrap().iter().filter_map(|p| p["message"].as_str()).collect();
         assert!(
-            told.iter().any(|message| message.contains("'NOT_SET' is listed under env but is not set")),
+            told.iter().any(|message| message.contains("'NOT_SET' is to be passed on but is not set")),
             "{told:?}"
         );
     }

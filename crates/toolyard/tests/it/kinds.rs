@@ -29,7 +29,7 @@ fn run(yard: &Yard, arguments: &[&str]) -> Ran {
         ["SSL_", "UV_", "PIP_", "HTTP", "NO_PROXY", "TMPDIR"].iter().any(|start| name.starts_with(start))
     };
     command.envs(std::env::vars().filter(|(name, _)| passed(name)));
-    let tools = std::env::var("TOOLYARD_TEST_TOOLS").unwrap_or_default();
+    let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
     command.env("PATH", format!("{tools}:/usr/local/bin:/usr/bin:/bin:{}", std::env::var("PATH").unwrap()));
     command.args(arguments);
     run_for(command, PATIENCE.max(Duration::from_secs(100)))
@@ -58,7 +58,8 @@ fn call_works_for_every_kind_of_the_example_yard() {
     let mut serve = yard.command();
     serve.args(["serve"]);
     let _server = crate::support::Server::start(serve);
-    let calls: &[(&str, &[&str], fn(&Value) -> bool)] = &[
+    type Example<'a> = (&'a str, &'a [&'a str], fn(&Value) -> bool);
+    let calls: &[Example<'_>] = &[
         ("disk_free", &[], |data| data["size"].as_u64() > Some(0)),
         ("text_stats", &["text=one two"], |data| data["words"] == 2),
         ("cpu_info", &[], |data| data["lscpu"].is_array()),

@@ -194,7 +194,7 @@ impl<'a> Tokens<'a> {
         }
         self.at += 1;
         if let Some(Some(members)) = self.open.last_mut()
-            && !members.insert(&key)
+            && !members.insert(key.clone())
         {
             return Err(self.defect(start, format!("the member \"{}\" appears twice", short(&key))));
         }
@@ -365,13 +365,15 @@ struct Members<'a> {
 impl<'a> Members<'a> {
     const FEW: usize = 12;
 
-    fn insert(&mut self, key: &Cow<'a, str>) -> bool {
-        if self.few.len() < Self::FEW {
-            let new = !self.few.contains(key);
-            self.few.push(key.clone());
-            return new;
+    fn insert(&mut self, key: Cow<'a, str>) -> bool {
+        if self.few.contains(&key) {
+            return false;
         }
-        !self.few.contains(key) && self.many.insert(key.clone())
+        if self.few.len() < Self::FEW {
+            self.few.push(key);
+            return true;
+        }
+        self.many.insert(key)
     }
 }
 

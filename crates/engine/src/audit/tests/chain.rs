@@ -15,7 +15,7 @@ fn a_small_segment_is_exactly_its_golden_file() {
     let log = at(dir.path(), &clock, Arc::new(View));
     let id = |n: u8| Id::from_parts(1_794_775_458_000, [n; 10]);
 
-    let mut first = call_with(id(1), r#"{"text":"hi","password":"hunter2"}"#);
+    let mut first = call_with(id(1), r#"{"password":"hunter2","text":"hi"}"#);
     first.tool = "echo".into();
     first.trace = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     first.idempotency_key = Some("key \"1\"\n".into());

@@ -126,3 +126,18 @@ fn a_damaged_name_of_the_latest_segment_is_replaced_by_the_newest() {
     let opens: Vec<Value> = records(dir.path()).into_iter().filter(|r| r["kind"] == "open").collect();
     assert_eq!(opens[2]["follows"], opens[1]["segment"]);
 }
+
+#[test]
+fn an_empty_head_without_a_segment_is_a_process_killed_before_its_first_record() {
+    let dir = Scratch::new();
+    let log = open(dir.path(), Options::default());
+    log.begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
+    log.close();
+    let head = dir.path().join(format!("audit-heads/{}.head", new_id(&SystemClock, &SystemRandom)));
+    std::fs::write(&head, "").unwrap();
+    let report = assert_sound(dir.path());
+    assert!(report.notes.iter().any(|note| note.what.contains("about to be opened")), "{report:?}");
+    // Anything in it is more than a crash can leave.
+    std::fs::write(&head, "x").unwrap();
+    assert_eq!(verify(dir.path()).unwrap().problems.len(), 1);
+}

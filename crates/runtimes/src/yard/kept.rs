@@ -1,0 +1,118 @@
+//! What earlier loads found, so that a load reads only what changed.
+
+use super::made::Made;
+use super::stamp::Stamps;
+use super::walk::{Found, ToolFile};
+use super::{Loaded, whole_file};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toolyard_engine::{Candidate, SourceProblem};
+
+/// The results by tool file (relative to the yard). Files that vanished are not in it.
+#[derive(Default)]
+pub struct Kept {
+    files: HashMap<PathBuf, ReadFile>,
+    /// Which files were there, and what was wrong with the folders.
+    listing: u64,
+}
+
+/// What one tool file gave.
+pub struct ReadFile {
+    pub made: Arc<Made>,
+    pub candidate: Option<Candidate>,
+    pub problems: Vec<SourceProblem>,
+}
+
+/// The paths that decide how a file is read, stamped as they are met.
+#[derive(Default)]
+pub struct Notes(RefCell<Stamps>);
+
+impl Notes {
+    /// Call it before looking at the path.
+    pub fn add(&self, path: PathBuf) {
+        self.0.borrow_mut().add(path);
+    }
+
+    /// Call it when a path that was to be read was not there.
+    pub fn missing(&self, path: PathBuf) {
+        self.0.borrow_mut().missing(path);
+    }
+
+    pub fn take(&self) -> Stamps {
+        self.0.take()
+    }
+}
+
+impl ReadFile {
+    pub fn failed(stamps: Stamps, problems: Vec<SourceProblem>) -> ReadFile {
+        ReadFile { made: Arc::new(Made::new(stamps, None)), candidate: None, problems }
+    }
+}
+
+impl Kept {
+    /// Goes through the files in their order, reading those that are new or not what they were.
+    pub fn load(
+        &mut self,
+        root: &Path,
+        found: Found,
+        read: impl Fn(&ToolFile, &Notes) -> ReadFile,
+    ) -> Loaded {
+        self.listing = listing(&found);
+        let mut before = std::mem::replace(&mut self.files, HashMap::with_capacity(found.files.len()));
+        let mut loaded = Loaded { problems: found.problems, folders: found.folders, ..Loaded::default() };
+        for file in found.files {
+            let known = before.remove(&file.path).filter(|known| known.made.is_current());
+            let result = known.unwrap_or_else(|| {
+                loaded.read += 1;
+                read_anew(root, &file, &read)
+            });
+            loaded.candidates.extend(result.candidate.clone());
+            loaded.problems.extend(result.problems.iter().cloned());
+            loaded.made.push(result.made.clone());
+            self.files.insert(file.path, result);
+        }
+        loaded
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// `None` when a load would read nothing; else a number that stays the same while the files do.
+    pub fn difference(&self, root: &Path, found: &Found) -> Option<u64> {
+        let listing = listing(found);
+        let mut same = listing == self.listing;
+        let mut state = DefaultHasher::new();
+        listing.hash(&mut state);
+        for file in &found.files {
+            same &= match self.files.get(&file.path) {
+                Some(known) => known.made.stamps().compare(&mut state),
+                None => Stamps::of(root.join(&file.path)).compare(&mut state),
+            };
+        }
+        (!same).then(|| state.finish())
+    }
+}
+
+/// A fault in a parser must not end the reloading of everything else.
+fn read_anew(root: &Path, file: &ToolFile, read: impl Fn(&ToolFile, &Notes) -> ReadFile) -> ReadFile {
+    let notes = Notes::default();
+    notes.add(root.join(&file.path));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(file, &notes)));
+    caught.unwrap_or_else(|_| {
+        let what = "reading it failed inside toolyard; please report the file as a bug".to_owned();
+        ReadFile::failed(notes.take(), vec![whole_file(&file.source, what)])
+    })
+}
+
+fn listing(found: &Found) -> u64 {
+    let mut state = DefaultHasher::new();
+    found.files.iter().for_each(|file| file.path.hash(&mut state));
+    found.problems.iter().for_each(|problem| (&problem.source, &problem.message).hash(&mut state));
+    state.finish()
+}

@@ -1,0 +1,44 @@
+//! Keeps a running engine's tools as the yard's files are, and says so on stderr.
+
+use crate::commands::list::describe;
+use crate::commands::prepare::prepare;
+use crate::output;
+use crate::wiring::Yard;
+use std::sync::Arc;
+use toolyard_engine::{Changes, Engine, Severity, SourceProblem};
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::{Seen, WatchOptions, Watcher};
+
+/// Reloads until the watcher is dropped.
+pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
+    let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
+    let engine = engine.clone();
+    let runtime = tokio::runtime::Handle::current();
+    let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
+        Seen::Loaded(loaded) => {
+            announce(&engine.registry.update(loaded.into_snapshot()));
+            let snapshot = engine.registry.snapshot();
+            runtime.spawn(async move { prepare(&snapshot, false).await });
+        }
+        Seen::Polling(reason) => {
+            output::note(format!("warning: {reason}; looking for changes every half second"))
+        }
+    });
+    watcher.map_err(|error| Error::new(ErrorKind::Internal, format!("the yard cannot be watched: {error}")))
+}
+
+/// The place to tell clients from, too, that the list of tools is another one.
+fn announce(changes: &Changes) {
+    if !changes.is_empty() {
+        output::note(format!("reloaded: {changes}"));
+        tell(&changes.problems);
+    }
+}
+
+/// One line per problem.
+pub fn tell(problems: &[SourceProblem]) {
+    for problem in problems {
+        let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+        output::note(format!("{word}: {}:{}", problem.source, describe(problem)));
+    }
+}
