@@ -52,9 +52,8 @@ impl Store {
         if names.len() >= MAX_SECRETS && !names.contains(name) {
             return Err(format!("there are {MAX_SECRETS} secrets already; remove one first"));
         }
+        self.clear_leftovers(name);
         let new = self.folder.join(format!(".{name}.{}.new", std::process::id()));
-        // Left over from a process of the same number that was killed.
-        let _ = std::fs::remove_file(&new);
         let written = write(&new, value).and_then(|()| std::fs::rename(&new, self.file(name)));
         if let Err(error) = written {
             let _ = std::fs::remove_file(&new);
@@ -65,10 +64,25 @@ impl Store {
 
     /// `false` when it is not there.
     pub fn remove(&self, name: &SecretName) -> Result<bool, String> {
+        self.clear_leftovers(name);
         match std::fs::remove_file(self.file(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.about("cannot be changed", &error)),
+        }
+    }
+
+    /// A process that was killed while it stored this secret has left a copy of it.
+    fn clear_leftovers(&self, name: &SecretName) {
+        let prefix = format!(".{name}.");
+        let is_copy = |file: &str| {
+            let number = file.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".new"));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_copy) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 

@@ -123,7 +123,10 @@ fn values_stay_hidden_after_they_were_replaced_or_removed() {
     // Whoever is given a value makes it known at once.
     assert_eq!(secrets.get(&name("key")).unwrap(), "first value");
     assert_eq!(secrets.text("the first value").unwrap(), "the [secret key]");
+    let leftover = folder.0.join("secrets/.key.12345.new");
+    std::fs::write(&leftover, "half a va").unwrap();
     other.set(&name("key"), "second value").unwrap();
+    assert!(!leftover.exists(), "left by a process that was killed");
     assert_eq!(secrets.get(&name("key")).unwrap(), "second value");
     assert!(other.remove(&name("key")).unwrap() && !other.remove(&name("key")).unwrap());
     assert!(secrets.get(&name("key")).is_err());
