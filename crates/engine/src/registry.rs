@@ -28,6 +28,11 @@ pub trait Runner: Send + Sync {
     fn files(&self) -> Option<u64> {
         Some(0)
     }
+
+    /// A mark of the secrets that the tool is given: with others it may answer otherwise.
+    fn secrets_mark(&self) -> Option<[u8; 32]> {
+        None
+    }
 }
 
 /// What a runner is given.

@@ -64,6 +64,10 @@ impl Runner for CommandRunner {
             }
         })
     }
+
+    fn secrets_mark(&self) -> Option<[u8; 32]> {
+        self.secrets.mark(self.declared.iter().map(|secret| &secret.name))
+    }
 }
 
 impl CommandRunner {

@@ -13,14 +13,17 @@ use std::time::Duration;
 use store::Store;
 use toolyard_protocol::{Error, Identity, Outcome, ToolSpec};
 
-/// What is the same for two calls whose results may be exchanged: tool, its digest, the caller, the input.
+/// What is the same for two calls whose results may be exchanged: tool, its digest, its secrets, the caller, the
+/// input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    pub fn new(spec: &ToolSpec, identity: &Identity, input: &[u8]) -> Key {
+    pub fn new(spec: &ToolSpec, secrets: Option<[u8; 32]>, identity: &Identity, input: &[u8]) -> Key {
         let mut hasher = blake3::Hasher::new();
-        for part in [spec.name.as_str().as_bytes(), &spec.digest.0, identity.as_str().as_bytes(), input] {
+        let secrets = secrets.as_ref().map_or(&[][..], |mark| mark);
+        let (name, identity) = (spec.name.as_str().as_bytes(), identity.as_str().as_bytes());
+        for part in [name, &spec.digest.0, secrets, identity, input] {
             // A length before each part keeps two parts from being read as one.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);

@@ -21,7 +21,7 @@ pub async fn reuse_or_run(
         return run_checked(redactor.as_ref(), call, entry, deadline).await;
     };
     let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
-    let key = Key::new(&entry.spec, &call.identity, &key);
+    let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
         // It may be older than a secret that it holds.
@@ -63,10 +63,11 @@ async fn shared_run(
 ) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
-    let files = entry.runner.files();
+    let made_of = || entry.runner.files().map(|files| (files, entry.runner.secrets_mark()));
+    let before = made_of();
     let outcome = run_checked(redactor.as_ref(), &call, &entry, deadline).await?;
-    // Errors are never kept, nor what other files than those of the digest have computed.
-    if outcome.error().is_none() && files.is_some() && files == entry.runner.files() {
+    // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
+    if outcome.error().is_none() && before.is_some() && before == made_of() {
         cache.put(&key, &outcome);
     }
     Ok(outcome)

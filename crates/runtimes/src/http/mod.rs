@@ -56,6 +56,10 @@ impl Runner for HttpRunner {
             }
         })
     }
+
+    fn secrets_mark(&self) -> Option<[u8; 32]> {
+        self.secrets.mark(self.declared.iter().map(|secret| &secret.name))
+    }
 }
 
 impl HttpRunner {

@@ -43,7 +43,7 @@ pub struct RuleProblem {
 
 /// What the rules make of a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// These addresses and no others; no name is looked up.
     Addresses(Vec<IpAddr>),
     /// A name to be looked up. Unless `private`, only addresses of the open internet count.
@@ -67,7 +67,7 @@ impl Rules {
         Ok(Rules(rules))
     }
 
-    pub fn verdict(&self, host: &str, port: u16) -> Verdict {
+    pub(super) fn verdict(&self, host: &str, port: u16) -> Verdict {
         let refused = |what: &str| Verdict::Refused(format!("{host}:{port} {what}"));
         let matching = || self.0.iter().filter(|rule| rule.has_port(port));
         if let Some(address) = address(host) {
@@ -154,7 +154,7 @@ impl Host {
 }
 
 /// Splits `host:port`, `[v6]:port` and a bare IPv6 address.
-pub fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
+pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     if text.parse::<Ipv6Addr>().is_ok() {
         return Ok((text, None));
     }
@@ -200,7 +200,7 @@ fn name(host: &str) -> Option<String> {
 }
 
 /// Whether an address that a name led to may be used.
-pub fn is_allowed(address: IpAddr, private: bool) -> bool {
+pub(super) fn is_allowed(address: IpAddr, private: bool) -> bool {
     private || is_public(address)
 }
 

@@ -1,9 +1,9 @@
 //! What is known of the secrets at one moment, from both sources.
 
 use super::check;
+use super::look::Look;
 use super::store::Store;
 use crate::host::Host;
-use crate::yard::Stamps;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolyard_protocol::SecretName;
@@ -21,7 +21,7 @@ pub struct Known {
     environment: BTreeMap<String, (String, Value)>,
     stored: BTreeMap<SecretName, Value>,
     retired: Vec<(String, String)>,
-    stamps: Option<Stamps>,
+    last_look: Option<Look>,
     /// Why no secret can be used at all.
     pub problem: Option<String>,
     pub hidden: Arc<Hidden>,
@@ -54,12 +54,11 @@ impl Known {
 
     /// Reads the folder anew if anything in it may have changed.
     pub fn look(&mut self, store: &Store) {
-        let same = self.stamps.as_ref().is_some_and(|stamps| stamps.is_reliable() && stamps.is_unchanged());
-        if same {
+        if self.last_look.as_ref().is_some_and(Look::is_current) {
             return;
         }
-        // Stamped before reading: a change in between then shows at the next look.
-        self.stamps = Some(store.stamps());
+        // Before reading: a change in between then shows at the next look.
+        self.last_look = Some(store.look());
         let read = match store.read() {
             Ok(read) => {
                 self.problem = None;

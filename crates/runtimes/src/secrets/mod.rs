@@ -3,6 +3,7 @@
 //! A value leaves this module in two ways only: to the tool that declares it, and into the search that hides it.
 
 mod known;
+mod look;
 mod store;
 
 pub use known::{Listed, Source};
@@ -59,6 +60,22 @@ impl Secrets {
                 format!("'toolyard secret set {name}' stores it; or start with {} set", name.variable()),
             )),
         }
+    }
+
+    /// Changes when one of the values changes, and tells nothing about them; `None` for no names.
+    pub fn mark<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<[u8; 32]> {
+        let mut names = names.peekable();
+        names.peek()?;
+        let known = self.look();
+        let mut hasher = blake3::Hasher::new_derive_key("toolyard 2026-11-15 secrets in cache keys");
+        for name in names {
+            let value = known.find(name).and_then(Result::ok).unwrap_or_default();
+            for part in [name.as_str(), value] {
+                // A length before each part keeps two parts from being read as one.
+                hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+            }
+        }
+        Some(*hasher.finalize().as_bytes())
     }
 
     /// Names and sources, by name.

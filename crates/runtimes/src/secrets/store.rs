@@ -1,8 +1,8 @@
 //! Secrets as files: one per secret, readable by their owner alone, replaced whole.
 
 use super::known::Value;
+use super::look::Look;
 use super::{MAX_BYTES, check};
-use crate::yard::Stamps;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,13 +22,9 @@ impl Store {
     }
 
     /// The folder and its files as they are now.
-    pub fn stamps(&self) -> Stamps {
-        let mut stamps = Stamps::default();
-        stamps.add(self.folder.clone());
-        for name in self.names().unwrap_or_default() {
-            stamps.add(self.file(&name));
-        }
-        stamps
+    pub fn look(&self) -> Look {
+        let files = self.names().unwrap_or_default();
+        Look::at(std::iter::once(self.folder.clone()).chain(files.iter().map(|name| self.file(name))))
     }
 
     /// Every stored secret. A folder that others can enter is refused as a whole.
@@ -56,9 +52,8 @@ impl Store {
         if names.len() >= MAX_SECRETS && !names.contains(name) {
             return Err(format!("there are {MAX_SECRETS} secrets already; remove one first"));
         }
+        self.clear_leftovers(name);
         let new = self.folder.join(format!(".{name}.{}.new", std::process::id()));
-        // Left over from a process of the same number that was killed.
-        let _ = std::fs::remove_file(&new);
         let written = write(&new, value).and_then(|()| std::fs::rename(&new, self.file(name)));
         if let Err(error) = written {
             let _ = std::fs::remove_file(&new);
@@ -69,10 +64,25 @@ impl Store {
 
     /// `false` when it is not there.
     pub fn remove(&self, name: &SecretName) -> Result<bool, String> {
+        self.clear_leftovers(name);
         match std::fs::remove_file(self.file(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.about("cannot be changed", &error)),
+        }
+    }
+
+    /// A process that was killed while it stored this secret has left a copy of it.
+    fn clear_leftovers(&self, name: &SecretName) {
+        let prefix = format!(".{name}.");
+        let is_copy = |file: &str| {
+            let number = file.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".new"));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_copy) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 

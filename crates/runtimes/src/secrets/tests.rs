@@ -123,11 +123,30 @@ fn values_stay_hidden_after_they_were_replaced_or_removed() {
     // Whoever is given a value makes it known at once.
     assert_eq!(secrets.get(&name("key")).unwrap(), "first value");
     assert_eq!(secrets.text("the first value").unwrap(), "the [secret key]");
+    let leftover = folder.0.join("secrets/.key.12345.new");
+    std::fs::write(&leftover, "half a va").unwrap();
     other.set(&name("key"), "second value").unwrap();
+    assert!(!leftover.exists(), "left by a process that was killed");
     assert_eq!(secrets.get(&name("key")).unwrap(), "second value");
     assert!(other.remove(&name("key")).unwrap() && !other.remove(&name("key")).unwrap());
     assert!(secrets.get(&name("key")).is_err());
     assert_eq!(secrets.text("first value, second value").unwrap(), "[secret key], [secret key]");
+}
+
+#[test]
+fn the_mark_changes_with_the_values() {
+    let folder = Folder::new();
+    let secrets = folder.secrets(&[]);
+    let key = name("key");
+    let mark = || secrets.mark([&key].into_iter());
+    assert_eq!(secrets.mark([].into_iter()), None);
+    let mut seen = vec![mark()];
+    for value in ["first value", "second value"] {
+        secrets.set(&key, value).unwrap();
+        seen.push(mark());
+        assert_eq!(mark(), mark());
+    }
+    assert!(seen[0] != seen[1] && seen[1] != seen[2] && seen[2].is_some());
 }
 
 #[test]

@@ -22,7 +22,6 @@ mod watch;
 pub use reading::{Reading, Spawn};
 pub use sandbox::{Needs, NetworkRule, Unconfined, Walls};
 pub use secrets::Declared;
-pub(crate) use stamp::Stamps;
 pub use watch::{Seen, WatchOptions, Watcher};
 
 use crate::child::Launcher;
@@ -56,8 +55,8 @@ pub struct Loader {
     pub defaults: Defaults,
     pub walls: Walls,
     pub clients: Arc<Clients>,
-    kept: Mutex<Kept>,
     pub secrets: Arc<Secrets>,
+    kept: Mutex<Kept>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
 }

@@ -411,6 +411,10 @@ impl Runner for Stamped {
     fn files(&self) -> Option<u64> {
         self.made.is_current().then(|| self.made.stamps().traces())
     }
+
+    fn secrets_mark(&self) -> Option<[u8; 32]> {
+        self.inner.secrets_mark()
+    }
 }
 
 fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {

@@ -69,7 +69,8 @@ impl Yard {
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let registry = Registry::default();
-        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, clock, random });
+        let redactor = Arc::new(toolyard_protocol::NothingSecret);
+        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, redactor, clock, random });
         let launcher = Arc::new(Launcher::new(&state).unwrap());
         let history = Mutex::new((0..tools).map(|_| Vec::new()).collect());
         let versions = Mutex::new(vec![0; tools]);

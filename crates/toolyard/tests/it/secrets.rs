@@ -105,7 +105,7 @@ fn assert_hidden_below(folder: &Path) {
 fn only_the_tool_that_declares_a_secret_gets_it() {
     let yard = leaking_yard();
     for kind in [Kind::Cli, Kind::Process] {
-        let argv = ["/bin/sh", "-c", "printf '{\"length\":%s}' ${#TOKEN}"];
+        let argv = ["/bin/sh", "-c", "printf '{\"length\":%s}' $(printf %s \"$TOKEN\" | wc -c)"];
         let name = format!("size_{kind:?}").to_lowercase();
         yard.tool(kind, &name, &argv, json!({"secrets": {"TOKEN": "secret:my_key"}}));
     }
