@@ -1,6 +1,7 @@
-//! What is known of the secrets at one moment, from both sources.
+//! What is known of the secrets at one moment, from every source.
 
 use super::check;
+use super::keyring;
 use super::look::Look;
 use super::store::Store;
 use crate::host::Host;
@@ -20,6 +21,8 @@ pub struct Known {
     /// By the name of their variable.
     environment: BTreeMap<String, (String, Value)>,
     stored: BTreeMap<SecretName, Value>,
+    /// Only names that a tool declares are looked up there.
+    keyring: BTreeMap<SecretName, Value>,
     retired: Vec<(String, String)>,
     last_look: Option<Look>,
     /// Why no secret can be used at all.
@@ -31,6 +34,7 @@ pub struct Known {
 pub enum Source {
     Environment,
     Store,
+    Keyring,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,19 +80,43 @@ impl Known {
             if let Ok(value) = value
                 && self.stored.get(&name).is_none_or(|new| new.as_deref() != Ok(value.as_str()))
             {
-                self.retired.push((name.as_str().to_owned(), value));
+                self.retire(&name, value);
             }
         }
+        self.hide();
+    }
+
+    /// Looks the name up in the kernel's keyring unless another source has it.
+    pub fn ask_keyring(&mut self, name: &SecretName) {
+        if self.environment.contains_key(&name.variable()) || self.stored.contains_key(name) {
+            return;
+        }
+        let found = keyring::read(name);
+        if found.as_ref() == self.keyring.get(name) {
+            return;
+        }
+        let before = match found {
+            Some(value) => self.keyring.insert(name.clone(), value),
+            None => self.keyring.remove(name),
+        };
+        if let Some(Ok(value)) = before {
+            self.retire(name, value);
+        }
+        self.hide();
+    }
+
+    /// A value that is no longer handed out may still be in a running tool.
+    fn retire(&mut self, name: &SecretName, value: String) {
+        self.retired.push((name.as_str().to_owned(), value));
         let surplus = self.retired.len().saturating_sub(MAX_RETIRED);
         self.retired.drain(..surplus);
-        self.hide();
     }
 
     /// The environment comes first: whoever starts the daemon has the last word.
     pub fn find(&self, name: &SecretName) -> Option<Result<&str, &str>> {
         let value = match self.environment.get(&name.variable()) {
             Some((_, value)) => value,
-            None => self.stored.get(name)?,
+            None => self.stored.get(name).or_else(|| self.keyring.get(name))?,
         };
         Some(value.as_deref().map_err(String::as_str))
     }
@@ -107,7 +135,8 @@ impl Known {
             }
             listed
         });
-        let mut all: Vec<Listed> = set.chain(stored).collect();
+        let kept = self.keyring.iter().map(|(name, value)| listed(name.as_str(), Source::Keyring, value));
+        let mut all: Vec<Listed> = set.chain(stored).chain(kept).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
@@ -116,7 +145,9 @@ impl Known {
         let usable = |name, value: &'_ Value| value.as_ref().ok().cloned().map(|value| (name, value));
         let set = self.environment.values().filter_map(|(name, value)| usable(name.clone(), value));
         let stored = self.stored.iter().filter_map(|(name, value)| usable(name.as_str().to_owned(), value));
-        let all: Vec<(String, String)> = stored.chain(set).chain(self.retired.iter().cloned()).collect();
+        let kept = self.keyring.iter().filter_map(|(name, value)| usable(name.as_str().to_owned(), value));
+        let all: Vec<(String, String)> =
+            stored.chain(set).chain(kept).chain(self.retired.iter().cloned()).collect();
         match Hidden::new(all.iter().map(|(name, value)| (name.as_str(), value.as_str()))) {
             Ok(hidden) => self.hidden = Arc::new(hidden),
             // What cannot be hidden is not handed out.

@@ -2,6 +2,7 @@
 //!
 //! A value leaves this module in two ways only: to the tool that declares it, and into the search that hides it.
 
+mod keyring;
 mod known;
 mod look;
 mod store;
@@ -45,7 +46,9 @@ impl Secrets {
 
     /// The value, for the tool that declares it.
     pub fn get(&self, name: &SecretName) -> Result<String, Error> {
-        let known = self.look();
+        let mut known = self.look();
+        known.ask_keyring(name);
+        self.quiet.store(known.hidden.is_empty(), Ordering::Relaxed);
         if let Some(problem) = &known.problem {
             return Err(Error::new(ErrorKind::Unavailable, problem.clone()));
         }
@@ -66,9 +69,10 @@ impl Secrets {
     pub fn mark<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<[u8; 32]> {
         let mut names = names.peekable();
         names.peek()?;
-        let known = self.look();
+        let mut known = self.look();
         let mut hasher = blake3::Hasher::new_derive_key("toolyard 2026-11-15 secrets in cache keys");
         for name in names {
+            known.ask_keyring(name);
             let value = known.find(name).and_then(Result::ok).unwrap_or_default();
             for part in [name.as_str(), value] {
                 // A length before each part keeps two parts from being read as one.

@@ -161,3 +161,37 @@ fn a_secret_set_by_another_process_is_hidden_after_a_moment() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_kernels_keyring_is_the_last_place_to_look_and_its_values_are_hidden_too() {
+    let name = SecretName::parse(&format!("ring_{}", std::process::id())).unwrap();
+    let description = std::ffi::CString::new(format!("toolyard:{name}")).unwrap();
+    let value = "kept in the kernel";
+    const PROCESS_KEYRING: i64 = -2;
+    // SAFETY: texts end with NUL, and the length is that of the value.
+    let key = unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            c"user".as_ptr(),
+            description.as_ptr(),
+            value.as_ptr(),
+            value.len(),
+            PROCESS_KEYRING,
+        )
+    };
+    if key < 0 {
+        eprintln!("no kernel keyring here: {}", std::io::Error::last_os_error());
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("toolyard-ring-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let host = crate::Host::new([]);
+    let secrets = Secrets::new(&folder, &host);
+    assert_eq!(secrets.get(&name).unwrap(), value);
+    assert_eq!(secrets.text(&format!("<{value}>")).unwrap(), format!("<[secret {name}]>"));
+    // The store comes before it.
+    secrets.set(&name, "kept in a file").unwrap();
+    assert_eq!(secrets.get(&name).unwrap(), "kept in a file");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

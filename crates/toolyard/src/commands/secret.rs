@@ -80,6 +80,7 @@ fn list(yard: &Yard, as_json: bool) -> Result<u8, Error> {
     let source = |source| match source {
         Source::Environment => "environment",
         Source::Store => "store",
+        Source::Keyring => "kernel keyring",
     };
     if as_json {
         let rows = secrets.iter().map(|secret| secret_list::Row {

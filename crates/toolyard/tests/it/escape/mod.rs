@@ -199,7 +199,7 @@ fn a_list_of_hosts_opens_those_hosts_and_no_other() {
         assert_eq!(envelope["data"]["result"], "{\"reached\": true}");
         for url in [
             format!("http://127.0.0.1:{}/", other.port),
-            format!("http://localhost:{}/", allowed.port),
+            format!("http://localhost:{}/", other.port),
             "http://example.com/".to_owned(),
         ] {
             let (ran, envelope) = call(url.clone(), 0);
