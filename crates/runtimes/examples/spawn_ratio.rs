@@ -79,7 +79,9 @@ fn wrapped_spawn() -> Outcome {
     for path in ["/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/nsswitch.conf"] {
         command.args(["--ro-bind-try", path, path]);
     }
-    for (target, path) in [("usr/bin", "/bin"), ("usr/sbin", "/sbin"), ("usr/lib", "/lib"), ("usr/lib64", "/lib64")] {
+    for (target, path) in
+        [("usr/bin", "/bin"), ("usr/sbin", "/sbin"), ("usr/lib", "/lib"), ("usr/lib64", "/lib64")]
+    {
         command.args(["--symlink", target, path]);
     }
     command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm"]);
@@ -88,12 +90,8 @@ fn wrapped_spawn() -> Outcome {
 }
 
 fn echo(command: &mut std::process::Command) -> Outcome {
-    let mut child = command
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child =
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut stdin, mut stdout) = (child.stdin.take().ok_or("stdin")?, child.stdout.take().ok_or("stdout")?);
     stdin.write_all(INPUT)?;
     drop(stdin);

@@ -7,17 +7,19 @@
 )]
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use toolyard_runtimes::child::{ChildError, Command, Confinement, Exchange, Finished, Launcher, Level, Network};
+use toolyard_runtimes::child::{
+    ChildError, Command, Confinement, Exchange, Finished, Launcher, Level, Network,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const PYTHON: &str = "/usr/bin/python3";
@@ -55,7 +57,8 @@ impl Yard {
     /// The levels that claim to stop things, as far as this machine has them.
     fn levels(&self) -> Vec<Level> {
         let here = self.launcher.sandbox_level();
-        let levels: Vec<_> = [Level::Full, Level::Landlock].into_iter().filter(|level| *level <= here).collect();
+        let levels: Vec<_> =
+            [Level::Full, Level::Landlock].into_iter().filter(|level| *level <= here).collect();
         assert!(!levels.is_empty(), "this machine confines nothing");
         levels
     }
@@ -79,7 +82,12 @@ impl Yard {
         }
     }
 
-    async fn run(&self, confinement: Confinement, program: &str, arguments: &[&str]) -> Result<Finished, ChildError> {
+    async fn run(
+        &self,
+        confinement: Confinement,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<Finished, ChildError> {
         let command = self.command(confinement, program, arguments);
         self.launcher.run(&command, exchange()).await
     }
@@ -116,7 +124,8 @@ impl Said {
 async fn what_is_granted_works() {
     let yard = Yard::new();
     for level in yard.levels() {
-        let script = "cat && cat tools/tool.txt data/old.txt && echo new > data/new.txt && cat data/new.txt && pwd";
+        let script =
+            "cat && cat tools/tool.txt data/old.txt && echo new > data/new.txt && cat data/new.txt && pwd";
         let said = yard.sh(yard.confinement(level), script).await;
         let pwd = yard.path("yard");
         assert_eq!(said.out, format!("ina toolold datanew\n{}", pwd.display()), "{level}: {said:?}");
@@ -132,7 +141,12 @@ async fn no_way_leads_out() {
     let _unix = UnixListener::bind(yard.path("home/socket")).unwrap();
     let name = SocketAddr::from_abstract_name(yard.outer.as_os_str().as_encoded_bytes()).unwrap();
     let _abstract = UnixListener::bind_addr(&name).unwrap();
-    let mut outside = process::Command::new("/bin/sleep").arg("60").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut outside = process::Command::new("/bin/sleep")
+        .arg("60")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     for level in yard.levels() {
         let script = include_str!("box/attacks.py");
         let mut command = yard.command(yard.confinement(level), PYTHON, &["-c", script]);
@@ -186,7 +200,8 @@ async fn links_in_granted_paths_lead_where_they_did() {
     for level in yard.levels() {
         let mut confinement = yard.confinement(level);
         confinement.read.push(yard.path("yard/linked/current"));
-        let script = "cat linked/current/lib.txt; readlink linked/current; cat $OUTER/elsewhere/versions/3/lib.txt";
+        let script =
+            "cat linked/current/lib.txt; readlink linked/current; cat $OUTER/elsewhere/versions/3/lib.txt";
         let said = yard.sh(confinement, script).await;
         assert_eq!(said.out, "threeversions/3\nthree", "{level}: {said:?}");
     }
@@ -197,7 +212,8 @@ async fn what_cannot_be_done_whole_is_not_begun() {
     let yard = Yard::new();
     let begun = yard.path("yard/data/begun");
     for level in yard.levels() {
-        let missing = Confinement { read: vec![yard.path("yard"), yard.path("none")], ..yard.confinement(level) };
+        let missing =
+            Confinement { read: vec![yard.path("yard"), yard.path("none")], ..yard.confinement(level) };
         let relative = Confinement { write: vec!["data".into()], ..yard.confinement(level) };
         for confinement in [missing, relative] {
             let error = yard.run(confinement, "/bin/sh", &["-c", "touch data/begun"]).await.unwrap_err();
@@ -222,8 +238,14 @@ async fn interpreters_run_as_ever() {
     let yard = Yard::new();
     for level in yard.levels() {
         for (program, script) in [
-            (PYTHON, "import json, ssl, subprocess, tempfile, threading, multiprocessing, socket; a, b = socket.socketpair(); t = threading.Thread(target=print, args=('ok',)); t.start(); t.join(); assert subprocess.run(['true']).returncode == 0"),
-            ("/usr/bin/node", "const { execFileSync } = require('child_process'); console.log(execFileSync('echo', ['ok']).toString().trim())"),
+            (
+                PYTHON,
+                "import json, ssl, subprocess, tempfile, threading, multiprocessing, socket; a, b = socket.socketpair(); t = threading.Thread(target=print, args=('ok',)); t.start(); t.join(); assert subprocess.run(['true']).returncode == 0",
+            ),
+            (
+                "/usr/bin/node",
+                "const { execFileSync } = require('child_process'); console.log(execFileSync('echo', ['ok']).toString().trim())",
+            ),
             ("/usr/bin/php", "echo json_encode('ok') === '\"ok\"' ? 'ok' : 'no';"),
             ("/usr/bin/perl", "use POSIX; use File::Spec; print `echo ok`;"),
             ("/usr/bin/awk", "BEGIN { print \"ok\" }"),
@@ -248,7 +270,8 @@ async fn interpreters_run_as_ever() {
 async fn an_interpreter_under_a_home_folder_needs_its_prefix_and_no_more() {
     let yard = Yard::new();
     let venv = yard.path("home/venv");
-    let made = process::Command::new(PYTHON).args(["-m", "venv", "--without-pip"]).arg(&venv).status().unwrap();
+    let made =
+        process::Command::new(PYTHON).args(["-m", "venv", "--without-pip"]).arg(&venv).status().unwrap();
     assert!(made.success());
     for level in yard.levels() {
         let mut confinement = yard.confinement(level);
@@ -267,14 +290,21 @@ async fn a_setuid_program_gains_nothing() {
     let source = yard.path("yard/suid.c");
     fs::write(&source, "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d %d\\n\", geteuid(), getuid()); }").unwrap();
     let program = yard.path("yard/tools/suid");
-    if !process::Command::new("cc").arg(&source).arg("-o").arg(&program).status().is_ok_and(|status| status.success()) {
+    if !process::Command::new("cc")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         return;
     }
     // Owned by another user where we may do that.
     let _ = std::os::unix::fs::chown(&program, Some(12345), None);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
     for level in yard.levels() {
-        let said = Said::new(yard.run(yard.confinement(level), program.to_str().unwrap(), &[]).await.unwrap());
+        let said =
+            Said::new(yard.run(yard.confinement(level), program.to_str().unwrap(), &[]).await.unwrap());
         let (effective, real) = said.out.split_once(' ').unwrap();
         assert_eq!(effective, real, "{level}");
     }
@@ -291,7 +321,9 @@ async fn bombs_are_stopped() {
     for level in yard.levels().into_iter().chain([Level::None]) {
         let forks = with(|c| c.processes = Some(40), level);
         let script = "import os\nwhile True:\n try: os.fork()\n except OSError: pass";
-        let error = yard.run(forks, PYTHON, &["-c", script]).await;
+        let command = yard.command(forks, PYTHON, &["-c", script]);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let error = yard.launcher.run(&command, Exchange { deadline, ..exchange() }).await;
         let ended = matches!(error, Err(ChildError::ProcessesOverCap { limit: 40, .. }));
         // An ordinary user's bomb is held by the kernel and runs idle until its time is up.
         let held = error.as_ref().is_err_and(|error| matches!(error, ChildError::Timeout { .. }));
@@ -321,7 +353,9 @@ async fn limits_leave_an_honest_program_alone() {
             file_size: Some(1 << 20),
             ..yard.confinement(level)
         };
-        let said = yard.sh(confinement, "ulimit -n; ulimit -c; for i in 1 2 3 4; do sleep 0.1 & done; wait; echo ok").await;
+        let said = yard
+            .sh(confinement, "ulimit -n; ulimit -c; for i in 1 2 3 4; do sleep 0.1 & done; wait; echo ok")
+            .await;
         let core = if level == Level::None { said.out.lines().nth(1).unwrap() } else { "0" };
         assert_eq!(said.out, format!("64\n{core}\nok"), "{level}: {said:?}");
     }
@@ -331,7 +365,8 @@ async fn limits_leave_an_honest_program_alone() {
 async fn a_disk_filler_fills_its_own_room_only() {
     let yard = Yard::new();
     for level in yard.levels() {
-        let confinement = Confinement { tmp_bytes: 1 << 20, file_size: Some(1 << 20), ..yard.confinement(level) };
+        let confinement =
+            Confinement { tmp_bytes: 1 << 20, file_size: Some(1 << 20), ..yard.confinement(level) };
         let script = "head -c 8000000 /dev/zero > data/big; wc -c < data/big; for d in /tmp /dev/shm; do head -c 900000 /dev/zero > $d/a; head -c 900000 /dev/zero > $d/b; cat $d/* 2>/dev/null | wc -c; done";
         let said = yard.sh(confinement, script).await;
         let sizes: Vec<u64> = said.out.lines().map(|line| line.trim().parse().unwrap()).collect();

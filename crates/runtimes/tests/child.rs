@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use bytes::Bytes;
-use toolyard_runtimes::child::{ChildError, Command, Confinement, Exchange, Exit, Finished, Launcher, Options, TreeLevel};
+use toolyard_runtimes::child::{
+    ChildError, Command, Confinement, Exchange, Exit, Finished, Launcher, Options, TreeLevel,
+};
 
 /// Long enough that only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);

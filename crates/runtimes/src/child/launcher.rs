@@ -128,7 +128,9 @@ impl Launcher {
                     Cut::OverCap => ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail },
                     Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
                     Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
-                    Cut::Excess(Excess::Processes(limit)) => ChildError::ProcessesOverCap { limit, stderr_tail },
+                    Cut::Excess(Excess::Processes(limit)) => {
+                        ChildError::ProcessesOverCap { limit, stderr_tail }
+                    }
                 });
             }
         };

@@ -8,9 +8,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{OnListener, fds, plan};
 use super::reaper::ReaperHandle;
 use super::record::{self, Record};
+use super::{OnListener, fds, plan};
 
 /// Closing `control` is the order to kill; the launcher obeys it even when we die instead of dropping this.
 pub struct Tree {

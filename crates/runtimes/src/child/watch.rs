@@ -97,14 +97,17 @@ impl Use {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
             for thread in threads {
                 let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-                left.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<libc::pid_t>().ok()));
+                left.extend(
+                    children.split_ascii_whitespace().filter_map(|pid| pid.parse::<libc::pid_t>().ok()),
+                );
             }
         }
         total
     }
 
     fn add(&mut self, pid: libc::pid_t) {
-        let Some(stat) = fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text))
+        let Some(stat) =
+            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text))
         else {
             return;
         };
@@ -139,7 +142,8 @@ impl Stat {
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let ticks = (14..=17).map(number).sum::<Option<u64>>()?;
         // SAFETY: plain calls.
-        let (per_second, page) = unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
+        let (per_second, page) =
+            unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
         Some(Stat {
             threads: number(20)?,
             cpu: Duration::from_millis(ticks * 1000 / (per_second.max(1) as u64)),

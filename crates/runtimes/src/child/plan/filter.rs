@@ -27,24 +27,66 @@ const PERSONALITY_QUERY: u32 = 0xffff_ffff;
 /// Refused with EPERM whatever the arguments.
 const REFUSED: [i64; 57] = [
     // The view of the file system.
-    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
-    libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
-    libc::SYS_mount_setattr, OPEN_TREE_ATTR, libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at,
-    libc::SYS_fanotify_init, libc::SYS_quotactl, libc::SYS_quotactl_fd, libc::SYS_swapon, libc::SYS_swapoff,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
     // Other processes.
-    libc::SYS_setns, libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev,
-    libc::SYS_process_madvise, libc::SYS_pidfd_getfd, libc::SYS_kcmp, libc::SYS_move_pages,
+    libc::SYS_setns,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
     libc::SYS_migrate_pages,
     // Parts of the kernel that escapes are made of.
-    libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_add_key, libc::SYS_request_key,
-    libc::SYS_keyctl, libc::SYS_lookup_dcookie,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_lookup_dcookie,
     // The machine.
-    libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_init_module, libc::SYS_finit_module,
-    libc::SYS_delete_module, libc::SYS_reboot, libc::SYS_acct, libc::SYS_sethostname, libc::SYS_setdomainname,
-    libc::SYS_clock_settime, libc::SYS_settimeofday, libc::SYS_adjtimex, libc::SYS_clock_adjtime,
-    libc::SYS_syslog, libc::SYS_vhangup, libc::SYS_nfsservctl, libc::SYS_memfd_secret,
-    libc::SYS_mbind, libc::SYS_set_mempolicy_home_node,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_clock_settime,
+    libc::SYS_settimeofday,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_nfsservctl,
+    libc::SYS_memfd_secret,
+    libc::SYS_mbind,
+    libc::SYS_set_mempolicy_home_node,
 ];
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: [i64; 5] =
@@ -65,9 +107,10 @@ pub fn program(level: Level, network: Network) -> Vec<u8> {
         code.if_at_least(0x4000_0000, Answer::Kill);
     }
     let own = if level == Level::Full { &[][..] } else { &SHARED_BY_NUMBER };
-    for call in REFUSED.iter().chain(&REFUSED_HERE).chain(own) {
-        code.if_equal(*call as u32, Answer::Refuse(libc::EPERM));
-    }
+    let mut refused: Vec<u32> =
+        REFUSED.iter().chain(&REFUSED_HERE).chain(own).map(|call| *call as u32).collect();
+    refused.sort_unstable();
+    code.if_one_of(&refused, Answer::Refuse(libc::EPERM));
     // A libc that is told there is none uses `clone`, whose flags can be read.
     code.if_equal(libc::SYS_clone3 as u32, Answer::Refuse(libc::ENOSYS));
     code.on(libc::SYS_clone, |code| {
@@ -118,7 +161,7 @@ fn sockets(code: &mut Code, level: Level, network: Network) {
         code.if_equal(libc::NETLINK_ROUTE as u32, Answer::Allow);
         code.answer(unknown);
     });
-    code.if_equal_skip(libc::AF_INET as u32, 1);
+    code.if_equal_skip(libc::AF_INET as u32, 2);
     code.unless_equal(libc::AF_INET6 as u32, unknown);
     code.load(argument(2));
     let protocols: &[i32] = match network {
@@ -209,6 +252,23 @@ impl Code {
 
     fn if_equal_skip(&mut self, value: u32, instructions: u8) {
         self.put(JUMP_EQUAL, instructions, 0, value);
+    }
+
+    /// `values` are sorted. A search, not a list: the kernel tries every call once when the filter is set, for
+    /// every tool.
+    fn if_one_of(&mut self, values: &[u32], answer: Answer) {
+        if values.len() <= 3 {
+            values.iter().for_each(|value| self.if_equal(*value, answer));
+            return;
+        }
+        let (low, high) = values.split_at(values.len() / 2);
+        let (mut below, mut above) = (Code::default(), Code::default());
+        below.if_one_of(low, answer);
+        above.if_one_of(high, answer);
+        self.put(JUMP_AT_LEAST, (below.bytes.len() / 8 + 1) as u8, 0, high[0]);
+        self.bytes.extend(below.bytes);
+        self.put(JUMP, 0, 0, (above.bytes.len() / 8) as u32);
+        self.bytes.extend(above.bytes);
     }
 
     /// `rules` for one system call, which is allowed where they don't answer.

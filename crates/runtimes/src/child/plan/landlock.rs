@@ -25,8 +25,15 @@ const LOOK: u64 = EXECUTE | READ_FILE | READ_DIR;
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 /// What of `/proc` is about the machine and not about other processes.
 const PROC: [&str; 9] = [
-    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg", "/proc/version",
-    "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/loadavg",
+    "/proc/version",
+    "/proc/filesystems",
+    "/proc/sys/kernel",
+    "/proc/sys/vm",
 ];
 /// Siblings of a hidden place that are granted one by one.
 const MAX_SIBLINGS: usize = 2000;

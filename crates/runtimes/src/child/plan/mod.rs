@@ -32,11 +32,7 @@ pub struct Plan {
 
 impl Plan {
     /// `None`: there is nothing to do.
-    pub fn new(
-        confinement: &Confinement,
-        system: &System,
-        cwd: &Path,
-    ) -> Result<Option<Plan>, ChildError> {
+    pub fn new(confinement: &Confinement, system: &System, cwd: &Path) -> Result<Option<Plan>, ChildError> {
         let mut plan = Plan { bytes: vec![0; op::HEADER], steps: Vec::new() };
         let namespaces = match confinement.level {
             Level::None => 0,
@@ -81,7 +77,8 @@ impl Plan {
     /// The error for a step the launcher could not do.
     pub fn failed(&self, step: i32, source: io::Error) -> ChildError {
         let at = usize::try_from(step).ok().and_then(|step| self.steps.get(step));
-        let step = at.and_then(|at| describe(self.bytes.get(*at..)?)).unwrap_or_else(|| "unknown step".into());
+        let step =
+            at.and_then(|at| describe(self.bytes.get(*at..)?)).unwrap_or_else(|| "unknown step".into());
         ChildError::Confinement { step, source }
     }
 

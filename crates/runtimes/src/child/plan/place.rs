@@ -46,12 +46,14 @@ pub fn places(confinement: &Confinement) -> Result<(Vec<Place>, Vec<Link>), Chil
             places.push(place);
         }
     }
-    places.sort_by(|a, b| (a.path.components().count(), &a.path).cmp(&(b.path.components().count(), &b.path)));
+    places
+        .sort_by(|a, b| (a.path.components().count(), &a.path).cmp(&(b.path.components().count(), &b.path)));
     // The same place twice: hidden beats all, write beats read.
     places.dedup_by(|later, kept| {
         let same = later.path == kept.path;
         if same && kept.access != Access::Hidden {
-            kept.access = if later.access == Access::Hidden { Access::Hidden } else { kept.access.max(later.access) };
+            kept.access =
+                if later.access == Access::Hidden { Access::Hidden } else { kept.access.max(later.access) };
         }
         same
     });

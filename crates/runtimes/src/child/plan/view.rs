@@ -18,24 +18,39 @@ const NOEXEC: u32 = 8;
 
 /// Where programs and libraries live.
 const PROGRAMS: [&str; 10] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
     "/sys/devices/system/cpu",
 ];
 /// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
 /// owner or its secrets.
-const CONFIGURATION: [&str; 19] = [
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "timezone", "ca-certificates",
-    "pki", "php", "perl", "magic", "mime.types", "fonts", "services", "protocols", "os-release", "ssl/certs",
-    "ssl/openssl.cnf", "nsswitch.conf",
+const CONFIGURATION: [&str; 11] = [
+    "ld.so.cache",
+    "alternatives",
+    "localtime",
+    "pki/tls",
+    "php",
+    "perl",
+    "fonts",
+    "os-release",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "nsswitch.conf",
 ];
 /// Folders with a version in their names.
 const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
 /// Only with the machine's network.
-const RESOLVER: [&str; 4] = ["resolv.conf", "hosts", "host.conf", "gai.conf"];
+const RESOLVER: [&str; 6] = ["resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Readable by uid 0 without any capability, and of no use to a tool.
-const MASKED: [&str; 5] =
-    ["/proc/keys", "/proc/timer_list", "/proc/slabinfo", "/proc/vmallocinfo", "/proc/sysrq-trigger"];
+const MASKED: [&str; 1] = ["/proc/keys"];
 
 /// What every confined program sees, looked up once.
 pub struct System {
@@ -63,7 +78,8 @@ impl System {
         let resolver = present(RESOLVER.map(etc).to_vec(), &mut links);
         links.sort();
         links.dedup();
-        let is_device = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device());
+        let is_device =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device());
         let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
         // SAFETY: plain calls without arguments.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -112,8 +128,12 @@ pub fn write(
     view.plan.step(op::PROC).text("proc");
     view.identity(system, confinement.network);
     for (target, path) in [
-        ("/proc/self/fd", "/dev/fd"), ("/proc/self/fd/0", "/dev/stdin"), ("/proc/self/fd/1", "/dev/stdout"),
-        ("/proc/self/fd/2", "/dev/stderr"), ("/tmp", "/var/tmp"), ("/proc/self/mounts", "/etc/mtab"),
+        ("/proc/self/fd", "/dev/fd"),
+        ("/proc/self/fd/0", "/dev/stdin"),
+        ("/proc/self/fd/1", "/dev/stdout"),
+        ("/proc/self/fd/2", "/dev/stderr"),
+        ("/tmp", "/var/tmp"),
+        ("/proc/self/mounts", "/etc/mtab"),
     ] {
         view.link(Path::new(target), Path::new(path));
     }
