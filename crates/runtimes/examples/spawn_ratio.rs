@@ -1,5 +1,6 @@
-//! What the launcher costs: CPU and wall time of one `Launcher::run` against a bare `posix_spawn` with pipes of
-//! the same program in the same process. `cargo run --release -p toolyard-runtimes --example spawn_ratio [n]`
+//! What the launcher and its sandbox cost: CPU and wall time of one `Launcher::run` against a bare `posix_spawn`
+//! with pipes of the same program in the same process, and against bubblewrap.
+//! `cargo run --release -p toolyard-runtimes --example spawn_ratio [n]`
 #![allow(clippy::print_stdout, reason = "a measurement prints its result")]
 
 use std::error::Error;
@@ -8,7 +9,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolyard_runtimes::child::{Command, Confinement, Exchange, Launcher, Options, TreeLevel};
+use tokio::runtime::Runtime;
+use toolyard_runtimes::child::{Command, Confinement, Exchange, Launcher, Level, Options, TreeLevel};
 
 const PROGRAM: &str = "/bin/cat";
 const INPUT: &[u8] = &[b'x'; 100];
@@ -20,43 +22,76 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 fn main() -> Outcome {
     let runs: u32 = std::env::args().nth(1).map_or(Ok(1000), |n| n.parse())? / ROUNDS;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!("{:<24} {:>10} {:>10} {:>8} {:>8}", "", "CPU µs", "wall µs", "CPU ×", "wall ×");
+    println!("{:<32} {:>10} {:>10} {:>8} {:>8}", "", "CPU µs", "wall µs", "CPU ×", "wall ×");
     for level in TreeLevel::ALL {
         let options = Options { level: Some(level), ..Options::default() };
-        let Ok(launcher) = Launcher::with_options(&std::env::temp_dir(), options) else {
-            println!("{level:<24} not available");
-            continue;
-        };
-        let launcher = Arc::new(launcher);
-        let (mut bare, mut held) = (Cost::default(), Cost::default());
-        for _ in 0..ROUNDS {
-            bare.add(|| (0..runs).try_for_each(|_| bare_spawn()))?;
+        match Launcher::with_options(&std::env::temp_dir(), options) {
+            Ok(launcher) => compare(&runtime, &Arc::new(launcher), runs)?,
+            Err(_) => println!("{level:<32} not available"),
+        }
+    }
+    Ok(())
+}
+
+/// One launcher at every level of confinement it gives, and bubblewrap doing the same as the strongest.
+fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
+    let sandboxes = Level::ALL.into_iter().rev().filter(|level| *level <= launcher.sandbox_level());
+    let mut sandboxes: Vec<(Level, Cost)> = sandboxes.map(|level| (level, Cost::default())).collect();
+    let (mut bare, mut bubblewrap) = (Cost::default(), Cost::default());
+    let with_bubblewrap = launcher.sandbox_level() == Level::Full && wrapped_spawn().is_ok();
+    for _ in 0..ROUNDS {
+        bare.add(|| (0..runs).try_for_each(|_| bare_spawn()))?;
+        for (level, cost) in &mut sandboxes {
             // On a worker, as in the daemon: outside one, each wake-up would cross threads.
-            let launcher = Arc::clone(&launcher);
+            let (launcher, level) = (Arc::clone(launcher), *level);
             let batch = async move {
                 for _ in 0..runs {
-                    through_launcher(&launcher).await?;
+                    through_launcher(&launcher, level).await?;
                 }
                 Ok(())
             };
-            held.add(|| runtime.block_on(runtime.spawn(batch))?)?;
+            cost.add(|| runtime.block_on(runtime.spawn(batch))?)?;
         }
-        let (bare, held) = (bare.per(runs * ROUNDS), held.per(runs * ROUNDS));
-        println!("{:<24} {:>10.0} {:>10.0}", "bare posix_spawn", bare.0, bare.1);
-        let (cpu, wall) = (held.0 / bare.0, held.1 / bare.1);
-        println!("{:<24} {:>10.0} {:>10.0} {cpu:>8.2} {wall:>8.2}", level.to_string(), held.0, held.1);
+        if with_bubblewrap {
+            bubblewrap.add(|| (0..runs).try_for_each(|_| wrapped_spawn()))?;
+        }
+    }
+    let each = runs * ROUNDS;
+    bare.print("bare posix_spawn", &bare, each);
+    for (level, cost) in &sandboxes {
+        cost.print(&format!("{}, sandbox {level}", launcher.level()), &bare, each);
+    }
+    if with_bubblewrap {
+        bubblewrap.print("bubblewrap", &bare, each);
     }
     Ok(())
 }
 
 /// The standard library uses `posix_spawn` as long as nothing is asked that it can't do.
 fn bare_spawn() -> Outcome {
-    let mut child = std::process::Command::new(PROGRAM)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    echo(&mut std::process::Command::new(PROGRAM))
+}
+
+/// What `Level::Full` does, as far as bubblewrap can; it has no filter and no Landlock of its own.
+fn wrapped_spawn() -> Outcome {
+    let mut command = std::process::Command::new("/usr/bin/bwrap");
+    command.args(["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]);
+    for path in ["/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/nsswitch.conf"] {
+        command.args(["--ro-bind-try", path, path]);
+    }
+    for (target, path) in
+        [("usr/bin", "/bin"), ("usr/sbin", "/sbin"), ("usr/lib", "/lib"), ("usr/lib64", "/lib64")]
+    {
+        command.args(["--symlink", target, path]);
+    }
+    command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm"]);
+    command.args(["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--chdir", "/", PROGRAM]);
+    echo(&mut command)
+}
+
+fn echo(command: &mut std::process::Command) -> Outcome {
+    let mut child =
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (mut stdin, mut stdout) = (child.stdin.take().ok_or("stdin")?, child.stdout.take().ok_or("stdout")?);
     stdin.write_all(INPUT)?;
     drop(stdin);
@@ -66,13 +101,13 @@ fn bare_spawn() -> Outcome {
     if output == INPUT { Ok(()) } else { Err("wrong echo".into()) }
 }
 
-async fn through_launcher(launcher: &Launcher) -> Outcome {
+async fn through_launcher(launcher: &Launcher, level: Level) -> Outcome {
     let command = Command {
         program: PROGRAM.into(),
         argv: vec![PROGRAM.into()],
         env: Vec::new(),
         cwd: "/".into(),
-        confinement: Confinement::none(),
+        confinement: Confinement::at(level),
     };
     let deadline = Instant::now() + Duration::from_secs(10);
     let exchange = Exchange { stdin: INPUT.into(), output_cap: 1 << 20, deadline, on_listener: None };
@@ -97,10 +132,12 @@ impl Cost {
         Ok(())
     }
 
-    /// CPU and wall time of one run in microseconds.
-    fn per(&self, runs: u32) -> (f64, f64) {
+    /// Of one run in microseconds, and as a multiple of `bare`.
+    fn print(&self, name: &str, bare: &Cost, runs: u32) {
         let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
-        (each(self.cpu), each(self.wall))
+        let ratio = |time: Duration, bare: Duration| time.as_secs_f64() / bare.as_secs_f64();
+        let (cpu, wall) = (ratio(self.cpu, bare.cpu), ratio(self.wall, bare.wall));
+        println!("{name:<32} {:>10.0} {:>10.0} {cpu:>8.2} {wall:>8.2}", each(self.cpu), each(self.wall));
     }
 }
 

@@ -107,9 +107,10 @@ pub fn program(level: Level, network: Network) -> Vec<u8> {
         code.if_at_least(0x4000_0000, Answer::Kill);
     }
     let own = if level == Level::Full { &[][..] } else { &SHARED_BY_NUMBER };
-    for call in REFUSED.iter().chain(&REFUSED_HERE).chain(own) {
-        code.if_equal(*call as u32, Answer::Refuse(libc::EPERM));
-    }
+    let mut refused: Vec<u32> =
+        REFUSED.iter().chain(&REFUSED_HERE).chain(own).map(|call| *call as u32).collect();
+    refused.sort_unstable();
+    code.if_one_of(&refused, Answer::Refuse(libc::EPERM));
     // A libc that is told there is none uses `clone`, whose flags can be read.
     code.if_equal(libc::SYS_clone3 as u32, Answer::Refuse(libc::ENOSYS));
     code.on(libc::SYS_clone, |code| {
@@ -251,6 +252,23 @@ impl Code {
 
     fn if_equal_skip(&mut self, value: u32, instructions: u8) {
         self.put(JUMP_EQUAL, instructions, 0, value);
+    }
+
+    /// `values` are sorted. A search, not a list: the kernel tries every call once when the filter is set, for
+    /// every tool.
+    fn if_one_of(&mut self, values: &[u32], answer: Answer) {
+        if values.len() <= 3 {
+            values.iter().for_each(|value| self.if_equal(*value, answer));
+            return;
+        }
+        let (low, high) = values.split_at(values.len() / 2);
+        let (mut below, mut above) = (Code::default(), Code::default());
+        below.if_one_of(low, answer);
+        above.if_one_of(high, answer);
+        self.put(JUMP_AT_LEAST, (below.bytes.len() / 8 + 1) as u8, 0, high[0]);
+        self.bytes.extend(below.bytes);
+        self.put(JUMP, 0, 0, (above.bytes.len() / 8) as u32);
+        self.bytes.extend(above.bytes);
     }
 
     /// `rules` for one system call, which is allowed where they don't answer.

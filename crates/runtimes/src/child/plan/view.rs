@@ -31,22 +31,14 @@ const PROGRAMS: [&str; 10] = [
 ];
 /// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
 /// owner or its secrets.
-const CONFIGURATION: [&str; 19] = [
+const CONFIGURATION: [&str; 11] = [
     "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
     "alternatives",
     "localtime",
-    "timezone",
-    "ca-certificates",
-    "pki",
+    "pki/tls",
     "php",
     "perl",
-    "magic",
-    "mime.types",
     "fonts",
-    "services",
-    "protocols",
     "os-release",
     "ssl/certs",
     "ssl/openssl.cnf",
@@ -55,11 +47,10 @@ const CONFIGURATION: [&str; 19] = [
 /// Folders with a version in their names.
 const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
 /// Only with the machine's network.
-const RESOLVER: [&str; 4] = ["resolv.conf", "hosts", "host.conf", "gai.conf"];
+const RESOLVER: [&str; 6] = ["resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Readable by uid 0 without any capability, and of no use to a tool.
-const MASKED: [&str; 5] =
-    ["/proc/keys", "/proc/timer_list", "/proc/slabinfo", "/proc/vmallocinfo", "/proc/sysrq-trigger"];
+const MASKED: [&str; 1] = ["/proc/keys"];
 
 /// What every confined program sees, looked up once.
 pub struct System {
@@ -107,7 +98,7 @@ fn present(paths: Vec<PathBuf>, links: &mut Vec<Link>) -> Vec<Place> {
         }
     }
     found.sort();
-    found.dedup_by(|later, kept| later.starts_with(&kept));
+    found.dedup_by(|later, kept| later.starts_with(kept));
     let place = |path: PathBuf| Place { is_dir: path.is_dir(), path, access: Access::Read };
     found.into_iter().map(place).collect()
 }
