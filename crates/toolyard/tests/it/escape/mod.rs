@@ -116,6 +116,62 @@ impl Drop for World {
     }
 }
 
+/// The page says what this suite tries and what each level claims; the tests above hold the claims.
+#[test]
+fn the_table_in_the_guide_is_the_one_that_is_tried() {
+    let mut table = "| attempt | full | landlock |\n|---|---|---|\n".to_owned();
+    for (_, what, landlock) in ATTEMPTS {
+        let word = |stopped: bool| if stopped { "stopped" } else { "possible" };
+        table += &format!("| {what} | {} | {} |\n", word(true), word(*landlock));
+    }
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sandbox.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (head, rest) = text.split_once("<!-- table -->\n").expect("the mark before the table");
+    let tail = rest
+        .trim_start_matches('\n')
+        .lines()
+        .skip_while(|line| line.starts_with('|'))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let wanted = format!("{head}<!-- table -->\n\n{table}\n{}\n", tail.trim_start());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&page, &wanted).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&page).unwrap(), wanted, "run the tests with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn what_cannot_be_enforced_is_refused_unless_the_yard_says_otherwise() {
+    let yard = Yard::new();
+    yard.file(
+        "tools/t.tool.yaml",
+        "id: t\nkind: cli\nentry: [echo, '1']\nsandbox: {network: [example.com]}\n",
+    );
+    yard.file("toolyard.toml", "[sandbox]\nlevel = \"landlock\"\n");
+    let checked = yard.run(&["check"]).expect(3).stdout;
+    assert!(
+        checked.contains("cannot be confined here: a list of hosts needs a network namespace"),
+        "{checked}"
+    );
+    yard.file("toolyard.toml", "[sandbox]\nlevel = \"landlock\"\nwhen_unavailable = \"run unconfined\"\n");
+    let checked = yard.run(&["check"]).expect(0).stdout;
+    assert!(checked.contains("note: ") && checked.contains("as the yard says"), "{checked}");
+    assert_eq!(yard.serve().post("t", "{}").json()["meta"]["sandbox"], "none");
+    for (wrong, what) in [
+        ("sandbox: {network: egress-proxy}", "names no hosts"),
+        ("sandbox: {network: ['https://x']}", "is not a host"),
+        ("sandbox: {fs: {write: ['/']}}", "would open too much"),
+        ("sandbox: {fs: {read: ['../x']}}", "climbs"),
+        ("sandbox: {fs: {read: [/proc/1]}}", "belongs to the kernel"),
+        ("sandbox: {memmory: 5}", "did you mean"),
+        ("sandbox: off", "must be 'none' or a map"),
+    ] {
+        yard.file("tools/t.tool.yaml", format!("id: t\nkind: cli\nentry: [echo, '1']\n{wrong}\n"));
+        let checked = yard.run(&["check"]).expect(3).stdout;
+        assert!(checked.contains(what), "{wrong}: {checked}");
+    }
+}
+
 fn attempts_at(level: &str, claims: impl Fn(bool) -> bool) {
     for run_as in As::all() {
         let world = World::new(run_as, level);
