@@ -93,7 +93,7 @@ impl Plan {
             (libc::RLIMIT_NPROC, confinement.processes.map(|n| n.saturating_add(OURS)), true),
         ] {
             let Some(limit) = limit else { continue };
-            self.step(op::LIMIT).number(resource as u32).long(limit).long(limit).number(own.into());
+            self.step(op::LIMIT).number(resource).long(limit).long(limit).number(own.into());
         }
     }
 

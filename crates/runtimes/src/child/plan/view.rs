@@ -98,7 +98,7 @@ fn present(paths: Vec<PathBuf>, links: &mut Vec<Link>) -> Vec<Place> {
         }
     }
     found.sort();
-    found.dedup_by(|later, kept| later.starts_with(&kept));
+    found.dedup_by(|later, kept| later.starts_with(kept));
     let place = |path: PathBuf| Place { is_dir: path.is_dir(), path, access: Access::Read };
     found.into_iter().map(place).collect()
 }
