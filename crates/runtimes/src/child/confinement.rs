@@ -72,10 +72,13 @@ impl Confinement {
 pub enum Level {
     /// None: the program can do what the daemon's user can.
     None,
-    /// Landlock and seccomp: files and sockets are guarded, but the program sees that there is more, other
-    /// processes in `/proc` are not hidden from every look, and there is no private `/tmp`.
+    /// Landlock and seccomp: what is not granted can't be opened, but whether it exists can be found out, and in a
+    /// folder with something hidden the names of the hidden part can be listed. No private `/tmp`, no UNIX
+    /// socket by name, and in a folder with something hidden no new entries.
     Landlock,
     /// The above inside namespaces of its own (mount, pid, network, ipc, uts): what is not granted is not there.
+    /// Root's program keeps uid 0, so that it can use root's files in the folders it was granted, but has no
+    /// capability and can't get one: of what it sees it can use what uid 0 owns, and nothing else.
     Full,
 }
 
