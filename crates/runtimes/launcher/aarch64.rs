@@ -20,6 +20,7 @@ pub mod nr {
     pub const CAPSET: usize = 91;
     pub const EXIT_GROUP: usize = 94;
     pub const UNSHARE: usize = 97;
+    pub const SETNS: usize = 268;
     pub const KILL: usize = 129;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;

@@ -19,6 +19,7 @@ pub const CLONE_FILES: usize = 0x400;
 pub const CLONE_VFORK: usize = 0x4000;
 pub const CLONE_NEWUSER: usize = 0x1000_0000;
 pub const CLONE_NEWPID: usize = 0x2000_0000;
+pub const CLONE_NEWNET: usize = 0x4000_0000;
 pub const SIGKILL: usize = 9;
 pub const SIGCHLD: usize = 17;
 pub const WNOHANG: usize = 1;
@@ -101,6 +102,11 @@ pub fn kill(pid: isize, signal: usize) -> isize {
 
 pub fn unshare(flags: usize) -> isize {
     unsafe { call(nr::UNSHARE, [flags, 0, 0, 0, 0, 0]) }
+}
+
+/// Enters a namespace of that kind.
+pub fn set_namespace(fd: usize, kind: usize) -> isize {
+    unsafe { call(nr::SETNS, [fd, kind, 0, 0, 0, 0]) }
 }
 
 pub fn setsid() {

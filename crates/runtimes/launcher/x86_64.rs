@@ -35,6 +35,7 @@ pub mod nr {
     pub const SYMLINKAT: usize = 266;
     pub const PPOLL: usize = 271;
     pub const UNSHARE: usize = 272;
+    pub const SETNS: usize = 308;
     pub const SIGNALFD4: usize = 289;
     pub const PRLIMIT64: usize = 302;
     pub const SECCOMP: usize = 317;

@@ -69,7 +69,7 @@ impl Launcher {
             }
         };
         let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
-        let system = System::new();
+        let system = System::new(level);
         let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));

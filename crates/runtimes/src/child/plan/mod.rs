@@ -3,6 +3,7 @@
 
 mod filter;
 mod landlock;
+mod no_network;
 mod place;
 mod view;
 
@@ -43,8 +44,15 @@ impl Plan {
                 0
             }
             Level::Full => {
+                let network = match (confinement.network, &system.no_network) {
+                    (Network::Allow, _) => 0,
+                    (Network::Deny, Some(shared)) => {
+                        plan.step(op::JOIN).text(shared.path());
+                        0
+                    }
+                    _ => libc::CLONE_NEWNET,
+                };
                 view::write(&mut plan, confinement, system, cwd)?;
-                let network = if confinement.network == Network::Allow { 0 } else { libc::CLONE_NEWNET };
                 libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network
             }
         };
@@ -163,6 +171,7 @@ fn describe(step: &[u8]) -> Option<String> {
         op::RULE_SELF => "grant the program's own /proc entry".into(),
         op::RESTRICT => "put the Landlock rules in force".into(),
         op::FILTER => "put the system call filter in force".into(),
+        op::JOIN => "enter the network without a network".into(),
         _ => return None,
     })
 }
@@ -184,7 +193,7 @@ mod tests {
 
     #[test]
     fn without_walls_and_limits_there_is_no_plan() {
-        let system = System::new();
+        let system = System::new(crate::child::TreeLevel::Subreaper);
         assert!(Plan::new(&Confinement::none(), &system, Path::new("/")).unwrap().is_none());
         let files = Confinement { files: Some(10), ..Confinement::none() };
         assert_eq!(Plan::new(&files, &system, Path::new("/")).unwrap().unwrap().steps.len(), 1);

@@ -7,9 +7,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::landlock::Abi;
+use super::no_network::NoNetwork;
 use super::place::{self, Access, Link, Place, places};
 use super::{Plan, op};
-use crate::child::{ChildError, Confinement, Network};
+use crate::child::{ChildError, Confinement, Network, TreeLevel};
 
 const RDONLY: u32 = 1;
 const NOSUID: u32 = 2;
@@ -58,13 +59,16 @@ pub struct System {
     pub visible: Vec<Place>,
     pub resolver: Vec<Place>,
     pub devices: Vec<PathBuf>,
+    /// Shared by the tools that have no network.
+    pub no_network: Option<NoNetwork>,
     links: Vec<Link>,
     uid: u32,
     gid: u32,
 }
 
 impl System {
-    pub fn new() -> System {
+    /// `level` is how trees are held, and so whether tools come with a user namespace.
+    pub fn new(level: TreeLevel) -> System {
         let mut links = Vec::new();
         let etc = |name: &str| Path::new("/etc").join(name);
         let versioned = fs::read_dir("/etc").into_iter().flatten().flatten();
@@ -83,7 +87,8 @@ impl System {
         let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
         // SAFETY: plain calls without arguments.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-        System { abi: Abi::of_this_kernel(), visible, resolver, devices, links, uid, gid }
+        let abi = Abi::of_this_kernel();
+        System { abi, visible, resolver, devices, no_network: NoNetwork::new(abi, level), links, uid, gid }
     }
 }
 
