@@ -125,18 +125,18 @@ fn step(op: u8, plan: &mut Reader, state: &mut State) -> Option<isize> {
             result
         }
         plan::FILTER => sys::set_filter(plan.block()?),
-        plan::JOIN => join(plan.text()?),
+        plan::JOIN => join(plan.number()?, plan.text()?),
         _ => return None,
     })
 }
 
-/// One network namespace without any network serves every tool that has none: making one is the dearest step.
-fn join(path: &[u8]) -> isize {
+/// One empty namespace serves every tool that may not use what it keeps apart: making them is the dearest step.
+fn join(kind: u32, path: &[u8]) -> isize {
     let fd = sys::open_read(path);
     if fd < 0 {
         return fd;
     }
-    let result = sys::set_namespace(fd as usize, sys::CLONE_NEWNET);
+    let result = sys::set_namespace(fd as usize, kind as usize);
     sys::close(fd as usize);
     result
 }

@@ -47,7 +47,7 @@ pub const FILTER: u8 = 16;
 /// `{access u64}`: grants in the rule set what the tool's own process shows of itself in `/proc`.
 pub const RULE_SELF: u8 = 17;
 
-/// `{path}`: enters the network namespace that is found at `path` of the old root.
+/// `{kind u32, path}`: enters the namespace of that kind that is found at `path` of the old root.
 pub const JOIN: u8 = 18;
 
 /// The byte that accompanies the listening socket, so that the daemon can tell it from a record.

@@ -19,7 +19,6 @@ pub const CLONE_FILES: usize = 0x400;
 pub const CLONE_VFORK: usize = 0x4000;
 pub const CLONE_NEWUSER: usize = 0x1000_0000;
 pub const CLONE_NEWPID: usize = 0x2000_0000;
-pub const CLONE_NEWNET: usize = 0x4000_0000;
 pub const SIGKILL: usize = 9;
 pub const SIGCHLD: usize = 17;
 pub const WNOHANG: usize = 1;

@@ -97,7 +97,8 @@ const REFUSED_HERE: [i64; 0] = [];
 const SHARED_BY_NUMBER: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
 
 /// The filter as the kernel takes it, eight bytes an instruction.
-pub fn program(level: Level, network: Network) -> Vec<u8> {
+/// `shared_ipc`: objects by number would be shared with other tools.
+pub fn program(level: Level, network: Network, shared_ipc: bool) -> Vec<u8> {
     let mut code = Code::default();
     code.load(offset_of!(libc::seccomp_data, arch));
     code.unless_equal(ARCHITECTURE, Answer::Kill);
@@ -106,7 +107,7 @@ pub fn program(level: Level, network: Network) -> Vec<u8> {
     if cfg!(target_arch = "x86_64") {
         code.if_at_least(0x4000_0000, Answer::Kill);
     }
-    let own = if level == Level::Full { &[][..] } else { &SHARED_BY_NUMBER };
+    let own = if level == Level::Full && !shared_ipc { &[][..] } else { &SHARED_BY_NUMBER };
     let mut refused: Vec<u32> =
         REFUSED.iter().chain(&REFUSED_HERE).chain(own).map(|call| *call as u32).collect();
     refused.sort_unstable();

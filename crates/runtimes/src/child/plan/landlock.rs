@@ -79,7 +79,7 @@ pub fn write(plan: &mut Plan, confinement: &Confinement, system: &System) -> Res
     plan.step(op::RULESET).number(size).long(abi.files()).long(tcp).long(scoped);
     let mut rules = Rules { plan, all: abi.files() };
     match confinement.level {
-        Level::Full => rules.inside_namespaces(confinement, system)?,
+        Level::Full => rules.inside_namespaces(confinement)?,
         _ => rules.alone(confinement, system)?,
     }
     plan.step(op::RESTRICT);
@@ -93,12 +93,11 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     /// Everything visible may be read; the mounts say what is visible.
-    fn inside_namespaces(&mut self, confinement: &Confinement, system: &System) -> Result<(), ChildError> {
+    fn inside_namespaces(&mut self, confinement: &Confinement) -> Result<(), ChildError> {
         self.grant(Path::new("/"), LOOK, true);
-        for path in ["/tmp", "/dev/shm"] {
-            self.grant(Path::new(path), self.change(), true);
-        }
-        self.devices(system);
+        self.grant(Path::new("/tmp"), self.change(), true);
+        // The view has nothing else in it.
+        self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
         let (places, _) = places(confinement)?;
         for place in places.iter().filter(|place| place.access == Access::Write) {
             self.grant(&place.path, self.change(), place.is_dir);
@@ -110,6 +109,9 @@ impl Rules<'_> {
         let resolver = if confinement.network == Network::Allow { &system.resolver[..] } else { &[] };
         for place in system.visible.iter().chain(resolver) {
             self.grant(&place.path, LOOK, place.is_dir);
+        }
+        for copied in &system.copies {
+            self.grant(&copied.true_path, LOOK, false);
         }
         self.devices(system);
         for path in PROC.into_iter().map(Path::new).filter(|path| path.exists()) {

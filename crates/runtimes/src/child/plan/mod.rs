@@ -1,9 +1,9 @@
 //! A confinement written out as the steps that bring it about. Everything is decided here; the launcher only
 //! does as told, and says which step it could not do.
 
+mod empty;
 mod filter;
 mod landlock;
-mod no_network;
 mod place;
 mod view;
 
@@ -44,16 +44,9 @@ impl Plan {
                 0
             }
             Level::Full => {
-                let network = match (confinement.network, &system.no_network) {
-                    (Network::Allow, _) => 0,
-                    (Network::Deny, Some(shared)) => {
-                        plan.step(op::JOIN).text(shared.path());
-                        0
-                    }
-                    _ => libc::CLONE_NEWNET,
-                };
+                let (network, ipc) = plan.shared(confinement.network, system);
                 view::write(&mut plan, confinement, system, cwd)?;
-                libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network
+                libc::CLONE_NEWNS | libc::CLONE_NEWUTS | ipc | network
             }
         };
         plan.limits(confinement);
@@ -64,7 +57,11 @@ impl Plan {
             plan.step(op::POWERLESS);
             landlock::write(&mut plan, confinement, system)?;
             // The last step: it forbids what the others do.
-            plan.step(op::FILTER).block(&filter::program(confinement.level, confinement.network));
+            plan.step(op::FILTER).block(&filter::program(
+                confinement.level,
+                confinement.network,
+                system.empty.is_some(),
+            ));
         }
         if plan.steps.is_empty() {
             return Ok(None);
@@ -88,6 +85,18 @@ impl Plan {
         let step =
             at.and_then(|at| describe(self.bytes.get(*at..)?)).unwrap_or_else(|| "unknown step".into());
         ChildError::Confinement { step, source }
+    }
+
+    /// Enters what can be shared; gives the flags of the namespaces that must be made: network, ipc.
+    fn shared(&mut self, network: Network, system: &System) -> (i32, i32) {
+        let own = if network == Network::Allow { 0 } else { libc::CLONE_NEWNET };
+        let Some(empty) = &system.empty else { return (own, libc::CLONE_NEWIPC) };
+        self.step(op::JOIN).number(libc::CLONE_NEWIPC as u32).text(empty.ipc());
+        if network != Network::Deny {
+            return (own, 0);
+        }
+        self.step(op::JOIN).number(libc::CLONE_NEWNET as u32).text(empty.network());
+        (0, 0)
     }
 
     fn limits(&mut self, confinement: &Confinement) {
@@ -171,7 +180,7 @@ fn describe(step: &[u8]) -> Option<String> {
         op::RULE_SELF => "grant the program's own /proc entry".into(),
         op::RESTRICT => "put the Landlock rules in force".into(),
         op::FILTER => "put the system call filter in force".into(),
-        op::JOIN => "enter the network without a network".into(),
+        op::JOIN => "enter an empty namespace".into(),
         _ => return None,
     })
 }

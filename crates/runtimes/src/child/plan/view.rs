@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use super::empty::Empty;
 use super::landlock::Abi;
-use super::no_network::NoNetwork;
 use super::place::{self, Access, Link, Place, places};
 use super::{Plan, op};
 use crate::child::{ChildError, Confinement, Network, TreeLevel};
@@ -32,19 +32,11 @@ const PROGRAMS: [&str; 10] = [
 ];
 /// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
 /// owner or its secrets.
-const CONFIGURATION: [&str; 11] = [
-    "ld.so.cache",
-    "alternatives",
-    "localtime",
-    "pki/tls",
-    "php",
-    "perl",
-    "fonts",
-    "os-release",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "nsswitch.conf",
-];
+const CONFIGURATION: [&str; 7] =
+    ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
+/// Small files of the same kind: a copy costs less than a mount.
+const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
+const MAX_COPY: u64 = 16 << 10;
 /// Folders with a version in their names.
 const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
 /// Only with the machine's network.
@@ -59,11 +51,28 @@ pub struct System {
     pub visible: Vec<Place>,
     pub resolver: Vec<Place>,
     pub devices: Vec<PathBuf>,
-    /// Shared by the tools that have no network.
-    pub no_network: Option<NoNetwork>,
+    pub copies: Vec<Copied>,
+    pub empty: Option<Empty>,
     links: Vec<Link>,
     uid: u32,
     gid: u32,
+}
+
+/// A small file that is copied into the view.
+pub struct Copied {
+    path: PathBuf,
+    /// Where its links lead, for rules about the machine's own view.
+    pub true_path: PathBuf,
+    content: Vec<u8>,
+}
+
+impl Copied {
+    fn new(path: &str) -> Option<Copied> {
+        let true_path = fs::canonicalize(path).ok()?;
+        let small = fs::metadata(&true_path).is_ok_and(|meta| meta.len() <= MAX_COPY);
+        let content = small.then(|| fs::read(&true_path).ok())??;
+        Some(Copied { path: path.into(), true_path, content })
+    }
 }
 
 impl System {
@@ -87,8 +96,9 @@ impl System {
         let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
         // SAFETY: plain calls without arguments.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let copies = COPIED.into_iter().filter_map(Copied::new).collect();
         let abi = Abi::of_this_kernel();
-        System { abi, visible, resolver, devices, no_network: NoNetwork::new(abi, level), links, uid, gid }
+        System { abi, visible, resolver, devices, copies, empty: Empty::new(abi, level), links, uid, gid }
     }
 }
 
@@ -117,11 +127,10 @@ pub fn write(
     let (wanted, links) = places(confinement)?;
     plan.step(op::ROOT);
     let mut view = View { plan, layers: Vec::new(), made: Vec::new() };
-    for dir in ["/etc", "/dev", "/dev/shm", "/proc", "/tmp", "/var"] {
+    for dir in ["/etc", "/dev", "/proc", "/tmp", "/var"] {
         view.folder(Path::new(dir));
     }
     view.private("/tmp", confinement.tmp_bytes);
-    view.private("/dev/shm", confinement.tmp_bytes);
     let resolver = if confinement.network == Network::Allow { &system.resolver[..] } else { &[] };
     for place in system.visible.iter().chain(resolver) {
         view.show(place, RDONLY | NOSUID | NODEV);
@@ -131,6 +140,9 @@ pub fn write(
         view.plan.step(op::BIND).number(NOSUID | NOEXEC).text(path.as_os_str().as_bytes()).inside(path);
     }
     view.plan.step(op::PROC).text("proc");
+    for copied in &system.copies {
+        view.file(&copied.path, &copied.content);
+    }
     view.identity(system, confinement.network);
     for (target, path) in [
         ("/proc/self/fd", "/dev/fd"),
@@ -138,6 +150,8 @@ pub fn write(
         ("/proc/self/fd/1", "/dev/stdout"),
         ("/proc/self/fd/2", "/dev/stderr"),
         ("/tmp", "/var/tmp"),
+        // Shared memory is files in a tmpfs; one such folder is enough, and half as dear.
+        ("/tmp", "/dev/shm"),
         ("/proc/self/mounts", "/etc/mtab"),
     ] {
         view.link(Path::new(target), Path::new(path));
