@@ -70,7 +70,7 @@ fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<()
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
-        costs.push(measure(CALLS, || runtime.block_on(succeed(&engine)))?);
+        costs.push(measure(CALLS, || runtime.block_on(succeed(&engine, "echo")))?);
     }
     let cost = Cost::middle(costs);
     table.row(&format!("{what}, CPU per call"), micros(cost.cpu), "µs", Some(budget));
@@ -107,30 +107,40 @@ fn validation(table: &mut Table) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A `binary` tool through the whole pipeline against a bare spawn of the same program, in turns.
+/// A `binary` tool through the whole pipeline, in its box and without one, against a bare spawn of the same program,
+/// in turns.
 fn cold_call(table: &mut Table) -> Result<(), Failed> {
     const CALLS: u32 = 200;
     let yard = Folder::new("cold")?;
     yard.tool("echo", PROGRAM)?;
-    let engine = engine(&yard.path, loader(&yard.path)?.load().into_snapshot())?;
+    yard.unboxed("open", PROGRAM)?;
+    let engine = Arc::new(engine(&yard.path, loader(&yard.path)?.load().into_snapshot())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (mut bare, mut called) = (Vec::new(), Vec::new());
+    let (mut bare, mut boxed, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(measure(CALLS, bare_spawn)?);
-        called.push(measure(CALLS, || runtime.block_on(succeed(&engine)))?);
+        for (tool, costs) in [("echo", &mut boxed), ("open", &mut open)] {
+            // On a worker, as in the server: from outside, each wake-up would cross threads.
+            let batch = |engine: Arc<Engine>| async move {
+                for _ in 0..CALLS {
+                    succeed(&engine, tool).await.map_err(|error| error.to_string())?;
+                }
+                Ok::<(), String>(())
+            };
+            let run = || Ok(runtime.block_on(runtime.spawn(batch(engine.clone())))??);
+            costs.push(measure(1, run)?.divided(CALLS));
+        }
     }
-    let (bare, called) = (Cost::middle(bare), Cost::middle(called));
+    let (bare, boxed, open) = (Cost::middle(bare), Cost::middle(boxed), Cost::middle(open));
     table.row("bare posix_spawn and pipes, CPU", micros(bare.cpu), "µs", None);
     table.row("bare posix_spawn and pipes, wall", micros(bare.wall), "µs", None);
-    table.row("cold binary call, CPU", micros(called.cpu), "µs", None);
-    table.row("cold binary call, wall", micros(called.wall), "µs", None);
-    table.row(
-        "cold call / bare spawn, CPU",
-        called.cpu.as_secs_f64() / bare.cpu.as_secs_f64(),
-        "×",
-        Some(3.0),
-    );
-    table.row("cold call / bare spawn, wall", called.wall.as_secs_f64() / bare.wall.as_secs_f64(), "×", None);
+    for (what, cost) in [("cold binary call in its box", boxed), ("cold binary call, sandbox: none", open)] {
+        table.row(&format!("{what}, CPU"), micros(cost.cpu), "µs", None);
+        table.row(&format!("{what}, wall"), micros(cost.wall), "µs", None);
+        let ratio = |call: Duration, bare: Duration| call.as_secs_f64() / bare.as_secs_f64();
+        table.row(&format!("{what} / bare, CPU"), ratio(cost.cpu, bare.cpu), "×", Some(3.0));
+        table.row(&format!("{what} / bare, wall"), ratio(cost.wall, bare.wall), "×", None);
+    }
     Ok(())
 }
 
@@ -207,18 +217,21 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
 }
 
-async fn succeed(engine: &Engine) -> Result<(), Failed> {
-    let call = Call::new(engine.call_id(), "echo", Payload::json(ARGUMENTS), Edge::Http);
+async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {
+    let call = Call::new(engine.call_id(), tool, Payload::json(ARGUMENTS), Edge::Http);
     match engine.run(call).await.error() {
         None => Ok(()),
         Some(error) => Err(error.clone().into()),
     }
 }
 
-/// The standard library uses `posix_spawn` as long as nothing is asked that it can't do.
+/// The standard library uses `posix_spawn` as long as nothing is asked that it can't do. The program gets the same
+/// environment as from us: with a locale to load it starts more slowly, whoever starts it.
 fn bare_spawn() -> Result<(), Failed> {
     let mut child = Command::new(PROGRAM)
         .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("LANG", "C.UTF-8")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -239,6 +252,10 @@ struct Cost {
 }
 
 impl Cost {
+    fn divided(self, runs: u32) -> Cost {
+        Cost { cpu: self.cpu / runs, wall: self.wall / runs }
+    }
+
     fn middle(costs: Vec<Cost>) -> Cost {
         let (mut cpu, mut wall): (Vec<_>, Vec<_>) =
             costs.into_iter().map(|cost| (cost.cpu, cost.wall)).unzip();
@@ -309,13 +326,22 @@ impl Folder {
         Ok(Folder { path })
     }
 
-    /// A `binary` tool.
+    /// A `binary` tool in the default box.
     fn tool(&self, name: &str, program: &str) -> Result<(), Failed> {
+        self.manifest(name, program, "")
+    }
+
+    /// One that says `sandbox: none`.
+    fn unboxed(&self, name: &str, program: &str) -> Result<(), Failed> {
+        self.manifest(name, program, "\"sandbox\": \"none\",")
+    }
+
+    fn manifest(&self, name: &str, program: &str, extra: &str) -> Result<(), Failed> {
         let folder = self.path.join("tools").join(name);
         fs::create_dir_all(&folder)?;
         let manifest = format!(
             r#"{{"id": "{name}", "name": "Tool {name}", "description": "One of many tools, described in a sentence.",
-  "version": "1.0.0", "runtime": "binary", "entry": {{"command": "{program}", "args": []}}}}"#
+  "version": "1.0.0", {extra} "runtime": "binary", "entry": {{"command": "{program}", "args": []}}}}"#
         );
         Ok(fs::write(folder.join("tool.json"), manifest)?)
     }
