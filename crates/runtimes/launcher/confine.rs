@@ -64,6 +64,8 @@ impl Plan {
             }
             step += 1;
         }
+        // Namespaces and places that were opened on the way.
+        sys::close_from(CONTROL + 1);
         Ok(())
     }
 }
@@ -125,20 +127,12 @@ fn step(op: u8, plan: &mut Reader, state: &mut State) -> Option<isize> {
             result
         }
         plan::FILTER => sys::set_filter(plan.block()?),
-        plan::JOIN => join(plan.number()?, plan.text()?),
+        plan::JOIN => {
+            let kind = plan.number()?;
+            sys::set_namespace(plan.number()? as usize, kind as usize)
+        }
         _ => return None,
     })
-}
-
-/// One empty namespace serves every tool that may not use what it keeps apart: making them is the dearest step.
-fn join(kind: u32, path: &[u8]) -> isize {
-    let fd = sys::open_read(path);
-    if fd < 0 {
-        return fd;
-    }
-    let result = sys::set_namespace(fd as usize, kind as usize);
-    sys::close(fd as usize);
-    result
 }
 
 /// An empty tmpfs on top of `/`: the old root stays what absolute paths mean, the new one is entered by its

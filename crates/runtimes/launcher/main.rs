@@ -67,7 +67,9 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
 
 /// Lets go of what is not ours and takes the plan, if there is one.
 fn get_ready(flags: &[u8]) -> Result<(), isize> {
-    let closed = sys::close_from(CONTROL + 1);
+    // With a plan come the descriptors of shared namespaces; carrying it out closes them.
+    let first = if flags.contains(&record::FLAG_PLAN) { plan::IPC + 1 } else { CONTROL + 1 };
+    let closed = sys::close_from(first);
     if closed < 0 {
         return Err(closed);
     }
@@ -79,9 +81,11 @@ fn get_ready(flags: &[u8]) -> Result<(), isize> {
 
 /// Tries the ways to hold a tree in the order of `flags`; the first that can be set up runs the tool.
 fn hold_and_run(flags: &[u8], record: &mut Record) {
+    let join = flags.contains(&record::FLAG_JOIN);
     for &level in flags {
         let ready = match level {
             record::LEVEL_PID_NAMESPACE => namespace::enter(),
+            record::LEVEL_USER_PID_NAMESPACE if join => namespace::join_as_user(),
             record::LEVEL_USER_PID_NAMESPACE => namespace::enter_as_user(),
             record::LEVEL_SUBREAPER => subreaper::enter(),
             _ => continue,
@@ -95,7 +99,7 @@ fn hold_and_run(flags: &[u8], record: &mut Record) {
             // Half inside a namespace there is no way back to another level.
             Err(failure) => Err(Failure::setup(-(failure.errno as isize))),
             Ok(()) if level == record::LEVEL_SUBREAPER => subreaper::run(),
-            Ok(()) => namespace::run(level == record::LEVEL_USER_PID_NAMESPACE),
+            Ok(()) => namespace::run(level == record::LEVEL_USER_PID_NAMESPACE && !join),
         };
         (record.stage, record.errno, record.status) = match ended {
             Ok(status) => (record::STAGE_RAN, 0, status),

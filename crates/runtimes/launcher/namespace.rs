@@ -7,7 +7,7 @@
 use core::cell::UnsafeCell;
 
 use crate::sys::{self, PollFd};
-use crate::{CONTROL, Ended, Failure, NotReady, tool};
+use crate::{CONTROL, Ended, Failure, NotReady, plan, tool};
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u8; 4096]>);
@@ -18,6 +18,15 @@ static STACK: Stack = Stack(UnsafeCell::new([0; 4096]));
 /// Needs CAP_SYS_ADMIN.
 pub fn enter() -> Result<(), NotReady> {
     unshare(sys::CLONE_NEWPID)
+}
+
+/// Enters a user namespace of our own user that is there already; making one for each tool costs more.
+pub fn join_as_user() -> Result<(), NotReady> {
+    let joined = sys::set_namespace(plan::USERS, sys::CLONE_NEWUSER);
+    if joined < 0 {
+        return Err(NotReady { entered: false, errno: -joined as i32 });
+    }
+    unshare(sys::CLONE_NEWPID).map_err(|failure| NotReady { entered: true, ..failure })
 }
 
 /// Works for ordinary users where user namespaces are allowed; user and group stay what they were.

@@ -47,8 +47,15 @@ pub const FILTER: u8 = 16;
 /// `{access u64}`: grants in the rule set what the tool's own process shows of itself in `/proc`.
 pub const RULE_SELF: u8 = 17;
 
-/// `{kind u32, path}`: enters the namespace of that kind that is found at `path` of the old root.
+/// `{kind u32, descriptor u32}`: enters the namespace of that kind.
 pub const JOIN: u8 = 18;
+
+/// Descriptors of shared namespaces that the daemon hands over: users, network, ipc.
+pub const USERS: usize = 4;
+#[allow(dead_code, reason = "written by the daemon only")]
+pub const NETWORK: usize = 5;
+#[allow(dead_code, reason = "written by the daemon only")]
+pub const IPC: usize = 6;
 
 /// The byte that accompanies the listening socket, so that the daemon can tell it from a record.
 #[allow(dead_code, reason = "read by the daemon only")]

@@ -21,6 +21,8 @@ pub const LEVEL_USER_PID_NAMESPACE: u8 = b'u';
 pub const LEVEL_SUBREAPER: u8 = b's';
 /// Set up the tree as for a tool, but let the tool's process end instead of executing anything.
 pub const FLAG_PROBE: u8 = b'p';
+/// Enter the user namespace that was handed over instead of making one.
+pub const FLAG_JOIN: u8 = b'j';
 /// A plan waits on the control socket.
 pub const FLAG_PLAN: u8 = b'c';
 

@@ -12,7 +12,7 @@ use tokio::time::{self, Instant};
 use super::image::Image;
 use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
-use super::plan::{Plan, System};
+use super::plan::{Empty, Plan, System};
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
 use super::record::{self, Record};
@@ -69,7 +69,7 @@ impl Launcher {
             }
         };
         let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
-        let system = System::new(level);
+        let system = System::new(level, &image);
         let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
@@ -90,7 +90,9 @@ impl Launcher {
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
         let confinement = &command.confinement;
         let plan = Plan::new(confinement, &self.system, &command.cwd)?;
-        let prepared = Prepared::new(&flags(&self.levels, confinement.level, plan.is_some()), command)?;
+        let shared = self.system.shared(confinement.level);
+        let flags = flags(&self.levels, confinement.level, plan.is_some(), shared);
+        let prepared = Prepared::new(&flags, command)?;
         let deadline = Instant::from_std(exchange.deadline);
         let place = Arc::clone(&self.places).acquire_owned();
         let permit = match time::timeout_at(deadline, place).await {
@@ -110,7 +112,7 @@ impl Launcher {
             send(control.get_ref(), plan)?;
         }
         let pid = prepared
-            .spawn(&self.image.path, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs])
+            .spawn(&self.image.path, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs], shared)
             .map_err(|error| not_spawned(error, command))?;
         let mut tree = Tree::new(control, pid, self.reaper.handle(), permit, exchange.on_listener);
         drop((stdin_theirs, stdout_theirs, stderr_theirs, control_theirs));
@@ -180,10 +182,11 @@ async fn converse(
 }
 
 /// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
-pub fn flags(levels: &[TreeLevel], sandbox: Level, with_plan: bool) -> CString {
+pub fn flags(levels: &[TreeLevel], sandbox: Level, with_plan: bool, shared: Option<&Empty>) -> CString {
     let fits = |level: &&TreeLevel| sandbox < Level::Full || **level != TreeLevel::Subreaper;
     let levels = levels.iter().filter(fits).map(|level| level.letter());
-    let flags = levels.chain(with_plan.then_some(record::FLAG_PLAN)).collect::<Vec<_>>();
+    let join = shared.is_some_and(Empty::has_users).then_some(record::FLAG_JOIN);
+    let flags = levels.chain(with_plan.then_some(record::FLAG_PLAN)).chain(join).collect::<Vec<_>>();
     CString::new(flags).unwrap_or_default()
 }
 

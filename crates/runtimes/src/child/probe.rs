@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::image::Image;
 use super::launcher::flags;
-use super::plan::{Plan, System};
+use super::plan::{Empty, Plan, System};
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::{Command, Confinement, LauncherError, Level, TreeLevel, fds};
@@ -29,12 +29,12 @@ pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
 
 /// Whether the image can be executed at all, whatever the levels allow.
 fn starts(image: &Image) -> io::Result<()> {
-    ask(image, vec![record::FLAG_PROBE], None).map(drop)
+    ask(image, vec![record::FLAG_PROBE], None, None).map(drop)
 }
 
 /// Sets up a tree at `level` with a tool that ends at once.
 pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
-    let record = ask(image, vec![level.letter(), record::FLAG_PROBE], None)?;
+    let record = ask(image, vec![level.letter(), record::FLAG_PROBE], None, None)?;
     match record.stage {
         record::STAGE_RAN => Ok(()),
         _ => Err(io::Error::from_raw_os_error(record.errno)),
@@ -44,8 +44,9 @@ pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
 /// Confines a tool that ends at once, as a real one would be.
 pub fn probe_sandbox(image: &Image, levels: &[TreeLevel], level: Level, system: &System) -> io::Result<()> {
     let plan = Plan::new(&Confinement::at(level), system, Path::new("/")).map_err(io::Error::other)?;
-    let flags = [flags(levels, level, plan.is_some()).as_bytes(), &[record::FLAG_PROBE]].concat();
-    let record = ask(image, flags, plan.as_ref().map(Plan::bytes))?;
+    let shared = system.shared(level);
+    let flags = [flags(levels, level, plan.is_some(), shared).as_bytes(), &[record::FLAG_PROBE]].concat();
+    let record = ask(image, flags, plan.as_ref().map(Plan::bytes), shared)?;
     match (record.stage, plan) {
         (record::STAGE_RAN, _) => Ok(()),
         (record::STAGE_CONFINE, Some(plan)) => {
@@ -57,7 +58,7 @@ pub fn probe_sandbox(image: &Image, levels: &[TreeLevel], level: Level, system: 
 }
 
 /// Runs the launcher and waits for its record.
-fn ask(image: &Image, flags: Vec<u8>, plan: Option<&[u8]>) -> io::Result<Record> {
+fn ask(image: &Image, flags: Vec<u8>, plan: Option<&[u8]>, shared: Option<&Empty>) -> io::Result<Record> {
     let nothing = Command {
         program: PathBuf::from("/"),
         argv: vec![OsString::from("probe")],
@@ -72,7 +73,7 @@ fn ask(image: &Image, flags: Vec<u8>, plan: Option<&[u8]>) -> io::Result<Record>
     {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    let pid = prepared.spawn(&image.path, [&theirs; 4])?;
+    let pid = prepared.spawn(&image.path, [&theirs; 4], shared)?;
     drop(theirs);
     let mut ours = UnixStream::from(ours);
     let mut bytes = [0; record::LEN];

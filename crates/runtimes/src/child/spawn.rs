@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use super::plan::Empty;
 use super::{ChildError, Command};
 
 /// A command in the form the kernel takes it, checked.
@@ -36,9 +37,12 @@ impl Prepared {
         Ok(Prepared { argv, env, cwd: path(&command.cwd)? })
     }
 
-    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3; gives its pid.
-    pub fn spawn(&self, image: &CStr, fds: [&OwnedFd; 4]) -> io::Result<libc::pid_t> {
-        let actions = Actions::new(fds, &self.cwd)?;
+    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3 and with the shared namespaces;
+    /// gives its pid.
+    pub fn spawn(&self, image: &CStr, fds: [&OwnedFd; 4], shared: Option<&Empty>) -> io::Result<libc::pid_t> {
+        let own = fds.into_iter().zip(0..);
+        let handed = own.chain(shared.map(Empty::descriptors).unwrap_or_default()).collect::<Vec<_>>();
+        let actions = Actions::new(&handed, &self.cwd)?;
         let attributes = Attributes::new()?;
         let (argv, env) = (pointers(&self.argv), pointers(&self.env));
         let mut pid = 0;
@@ -54,14 +58,14 @@ impl Prepared {
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl Actions {
-    fn new(fds: [&OwnedFd; 4], cwd: &CStr) -> io::Result<Actions> {
+    fn new(fds: &[(&OwnedFd, i32)], cwd: &CStr) -> io::Result<Actions> {
         let mut actions = MaybeUninit::uninit();
         // SAFETY: `init` initialises what the later calls and `drop` use.
         done(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         let mut actions = Actions(actions);
-        for (target, fd) in (0..).zip(fds) {
+        for (fd, target) in fds {
             done(unsafe {
-                libc::posix_spawn_file_actions_adddup2(actions.0.as_mut_ptr(), fd.as_raw_fd(), target)
+                libc::posix_spawn_file_actions_adddup2(actions.0.as_mut_ptr(), fd.as_raw_fd(), *target)
             })?;
         }
         done(unsafe { libc::posix_spawn_file_actions_addchdir_np(actions.0.as_mut_ptr(), cwd.as_ptr()) })?;

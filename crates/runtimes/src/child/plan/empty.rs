@@ -5,50 +5,116 @@
 //! filter gives them no socket but UNIX ones and none of the calls for such objects, and Landlock keeps abstract names
 //! apart, which is why it must be there.
 
-use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use super::landlock::Abi;
-use crate::child::TreeLevel;
+use super::op;
+use crate::child::image::Image;
+use crate::child::spawn::Prepared;
+use crate::child::{Command, Confinement, TreeLevel, fds, record};
 
 /// The first version of Landlock that keeps abstract UNIX sockets apart.
 const SCOPES: Abi = Abi(6);
 
-/// Descriptors keep the namespaces alive; launchers find them through `/proc`.
+/// Descriptors keep the namespaces alive and are handed to launchers.
 pub struct Empty {
     network: OwnedFd,
     ipc: OwnedFd,
+    /// Where an ordinary user's are: only inside can the others be entered.
+    users: Option<OwnedFd>,
 }
 
+/// How long the process that makes an ordinary user's may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
 impl Empty {
-    /// `None` where they cannot be made or would not be safe to share; each tool then gets its own. A tool in a user
-    /// namespace of its own could not enter them.
-    pub fn new(abi: Abi, level: TreeLevel) -> Option<Empty> {
-        if abi < SCOPES || level != TreeLevel::PidNamespace {
-            return None;
+    /// `None` where they cannot be made or would not be safe to share; each tool then gets its own.
+    pub fn new(abi: Abi, level: TreeLevel, image: &Image) -> Option<Empty> {
+        match level {
+            _ if abi < SCOPES => None,
+            TreeLevel::PidNamespace => Empty::of_root(),
+            TreeLevel::UserPidNamespace => Empty::of_user(image),
+            TreeLevel::Subreaper => None,
         }
+    }
+
+    fn of_root() -> Option<Empty> {
         // Namespaces belong to a thread; this one ends at once, and the descriptors keep them.
         let made = std::thread::spawn(|| {
             // SAFETY: changes this thread alone.
             if unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWIPC) } != 0 {
                 return None;
             }
-            let open =
-                |name: &str| File::open(format!("/proc/thread-self/ns/{name}")).ok().map(OwnedFd::from);
-            Some(Empty { network: open("net")?, ipc: open("ipc")? })
+            let open = |name: &str| {
+                File::open(format!("/proc/thread-self/ns/{name}"))
+                    .ok()
+                    .and_then(|file| fds::lifted(file.into()).ok())
+            };
+            Some(Empty { network: open("net")?, ipc: open("ipc")?, users: None })
         });
         made.join().ok().flatten()
     }
 
-    pub fn network(&self) -> String {
-        path(&self.network)
+    /// A threaded program can't make a user namespace, so a tool of ours is started in new ones and looked at.
+    fn of_user(image: &Image) -> Option<Empty> {
+        let (control, control_theirs) = fds::socket_pair().ok()?;
+        let (stdin_theirs, _stdin) = fds::pipe().ok()?;
+        let (_output, output_theirs) = fds::pipe().ok()?;
+        let namespaces = (libc::CLONE_NEWNET | libc::CLONE_NEWIPC) as u32;
+        let plan = [(op::HEADER as u32).to_le_bytes(), namespaces.to_le_bytes()].concat();
+        fds::write(&control, &plan).ok().filter(|written| *written == plan.len())?;
+        // Waits for input that never comes.
+        let waiting = Command {
+            program: PathBuf::from("/bin/cat"),
+            argv: vec!["cat".into()],
+            env: Vec::new(),
+            cwd: PathBuf::from("/"),
+            confinement: Confinement::none(),
+        };
+        let flags = CString::new([TreeLevel::UserPidNamespace.letter(), record::FLAG_PLAN]).ok()?;
+        let prepared = Prepared::new(&flags, &waiting).ok()?;
+        let pid = prepared
+            .spawn(&image.path, [&stdin_theirs, &output_theirs, &output_theirs, &control_theirs], None)
+            .ok()?;
+        drop(control_theirs);
+        let found = look(pid);
+        // Hanging up ends the tree; the descriptors keep what it made.
+        drop(control);
+        // SAFETY: our own child, not reaped yet.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        found
     }
 
-    pub fn ipc(&self) -> String {
-        path(&self.ipc)
+    /// What to hand over, and as which descriptor.
+    pub fn descriptors(&self) -> Vec<(&OwnedFd, i32)> {
+        let users = self.users.iter().map(|fd| (fd, op::USERS as i32));
+        users.chain([(&self.network, op::NETWORK as i32), (&self.ipc, op::IPC as i32)]).collect()
+    }
+
+    pub fn has_users(&self) -> bool {
+        self.users.is_some()
     }
 }
 
-fn path(fd: &OwnedFd) -> String {
-    format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
+/// The namespaces of the tool that the launcher `pid` has started, once it has.
+fn look(pid: libc::pid_t) -> Option<Empty> {
+    let ours = fs::read_link("/proc/self/ns/net").ok()?;
+    let end = Instant::now() + LIMIT;
+    while Instant::now() < end {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let at = |name: &str| format!("/proc/{child}/ns/{name}");
+            if fs::read_link(at("net")).is_ok_and(|network| network != ours) {
+                let open =
+                    |name: &str| File::open(at(name)).ok().and_then(|file| fds::lifted(file.into()).ok());
+                return Some(Empty { network: open("net")?, ipc: open("ipc")?, users: Some(open("user")?) });
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
 }

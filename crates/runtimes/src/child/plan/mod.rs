@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{ChildError, Confinement, Level, Network, PROXY_PORT};
+pub use empty::Empty;
 pub use op::LISTENER;
 pub use view::System;
 
@@ -90,12 +91,14 @@ impl Plan {
     /// Enters what can be shared; gives the flags of the namespaces that must be made: network, ipc.
     fn shared(&mut self, network: Network, system: &System) -> (i32, i32) {
         let own = if network == Network::Allow { 0 } else { libc::CLONE_NEWNET };
-        let Some(empty) = &system.empty else { return (own, libc::CLONE_NEWIPC) };
-        self.step(op::JOIN).number(libc::CLONE_NEWIPC as u32).text(empty.ipc());
+        if system.empty.is_none() {
+            return (own, libc::CLONE_NEWIPC);
+        }
+        self.step(op::JOIN).number(libc::CLONE_NEWIPC as u32).number(op::IPC as u32);
         if network != Network::Deny {
             return (own, 0);
         }
-        self.step(op::JOIN).number(libc::CLONE_NEWNET as u32).text(empty.network());
+        self.step(op::JOIN).number(libc::CLONE_NEWNET as u32).number(op::NETWORK as u32);
         (0, 0)
     }
 
@@ -202,7 +205,10 @@ mod tests {
 
     #[test]
     fn without_walls_and_limits_there_is_no_plan() {
-        let system = System::new(crate::child::TreeLevel::Subreaper);
+        let system = System::new(
+            crate::child::TreeLevel::Subreaper,
+            &crate::child::image::Image::in_memory().unwrap(),
+        );
         assert!(Plan::new(&Confinement::none(), &system, Path::new("/")).unwrap().is_none());
         let files = Confinement { files: Some(10), ..Confinement::none() };
         assert_eq!(Plan::new(&files, &system, Path::new("/")).unwrap().unwrap().steps.len(), 1);

@@ -10,7 +10,8 @@ use super::empty::Empty;
 use super::landlock::Abi;
 use super::place::{self, Access, Link, Place, places};
 use super::{Plan, op};
-use crate::child::{ChildError, Confinement, Network, TreeLevel};
+use crate::child::image::Image;
+use crate::child::{ChildError, Confinement, Level, Network, TreeLevel};
 
 const RDONLY: u32 = 1;
 const NOSUID: u32 = 2;
@@ -77,7 +78,7 @@ impl Copied {
 
 impl System {
     /// `level` is how trees are held, and so whether tools come with a user namespace.
-    pub fn new(level: TreeLevel) -> System {
+    pub fn new(level: TreeLevel, image: &Image) -> System {
         let mut links = Vec::new();
         let etc = |name: &str| Path::new("/etc").join(name);
         let versioned = fs::read_dir("/etc").into_iter().flatten().flatten();
@@ -98,7 +99,24 @@ impl System {
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         let copies = COPIED.into_iter().filter_map(Copied::new).collect();
         let abi = Abi::of_this_kernel();
-        System { abi, visible, resolver, devices, copies, empty: Empty::new(abi, level), links, uid, gid }
+        System {
+            abi,
+            visible,
+            resolver,
+            devices,
+            copies,
+            empty: Empty::new(abi, level, image),
+            links,
+            uid,
+            gid,
+        }
+    }
+}
+
+impl System {
+    /// The namespaces that a program at this level enters.
+    pub fn shared(&self, level: Level) -> Option<&Empty> {
+        self.empty.as_ref().filter(|_| level == Level::Full)
     }
 }
 
