@@ -39,7 +39,7 @@ pub struct Confinement {
     pub files: Option<u64>,
     /// Bytes of the largest file the program may write.
     pub file_size: Option<u64>,
-    /// Size of the private `/tmp` and of the private `/dev/shm`; at [`Level::Landlock`] there is neither.
+    /// Size of the private `/tmp`, which is `/dev/shm` too; at [`Level::Landlock`] there is none.
     pub tmp_bytes: u64,
 }
 

@@ -47,8 +47,8 @@ pub struct Command {
     pub confinement: Confinement,
 }
 
-/// Takes the listening socket of a program under [`Network::Hosts`] before the program starts; it does not block
-/// yet and belongs to no runtime.
+/// Takes the listening socket of a program under [`Network::Hosts`], which may be running already: early connections
+/// wait. It does not block yet and belongs to no runtime; taking it must not block either.
 pub type OnListener = Box<dyn FnOnce(TcpListener) + Send>;
 
 /// One exchange: bytes in, bounded bytes out.
