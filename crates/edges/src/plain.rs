@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, TraceContext};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Nobody, Outcome, Payload, TraceContext};
 use toolyard_wire::{json, plain};
 
 pub fn routes(app: Arc<App>) -> Router {
@@ -38,7 +38,7 @@ async fn discover(State(app): State<Arc<App>>) -> Response {
 async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let outcome = match arguments(body, app.options.max_body).await {
-        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers)).await,
+        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &Nobody).await,
         Err(error) => Outcome::failure(error),
     };
     respond(&outcome)

@@ -10,6 +10,7 @@ pub mod controls;
 mod gates;
 pub mod pipeline;
 pub mod registry;
+pub mod stores;
 
 pub use changes::Changes;
 pub use controls::Controls;

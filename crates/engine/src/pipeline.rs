@@ -8,7 +8,7 @@ use crate::registry::{Entry, Registry};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Error, Id, Outcome, Redactor};
+use toolyard_protocol::{Call, Caller, Error, Id, Outcome, Redactor};
 
 /// Everything a call needs on its way.
 pub struct Engine {
@@ -27,10 +27,10 @@ impl Engine {
     }
 
     /// Runs one call. Dropping the future cancels it: the tool is killed and the audit log says so.
-    pub async fn run(&self, call: Call) -> Outcome {
+    pub async fn run(&self, call: Call, caller: &dyn Caller) -> Outcome {
         let started = Instant::now();
         let mut outcome = match self.admit(&call, started) {
-            Ok(entry) => self.run_admitted(&call, &entry, started).await,
+            Ok(entry) => self.run_admitted(&call, caller, &entry, started).await,
             Err(error) => {
                 let error = gates::redact::error(self.redactor.as_ref(), error);
                 gates::record::refused(&self.audit, &self.shown(&call), error).await
@@ -53,12 +53,18 @@ impl Engine {
         Ok(entry)
     }
 
-    async fn run_admitted(&self, call: &Call, entry: &Arc<Entry>, started: Instant) -> Outcome {
+    async fn run_admitted(
+        &self,
+        call: &Call,
+        caller: &dyn Caller,
+        entry: &Arc<Entry>,
+        started: Instant,
+    ) -> Outcome {
         let begun = match gates::record::begin(&self.audit, &self.shown(call), entry).await {
             Ok(begun) => begun,
             Err(error) => return Outcome::failure(error),
         };
-        let ran = gates::cache::reuse_or_run(&self.cache, &self.redactor, call, entry, started).await;
+        let ran = gates::cache::reuse_or_run(&self.cache, &self.redactor, call, caller, entry, started).await;
         let mut outcome = Outcome::from(ran);
         outcome.meta.duration = started.elapsed();
         gates::record::end(&self.audit, begun, outcome).await

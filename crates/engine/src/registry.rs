@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, Call, Check, Error, Outcome, ToolSpec};
+use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, Outcome, ToolSpec};
 
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
 
@@ -38,6 +38,8 @@ pub trait Runner: Send + Sync {
 /// What a runner is given.
 pub struct Run<'a> {
     pub call: &'a Call,
+    /// Who hears of progress and can be asked.
+    pub caller: &'a dyn Caller,
     pub spec: &'a ToolSpec,
     /// The earlier of the tool's timeout and the caller's deadline.
     pub deadline: Instant,

@@ -3,11 +3,14 @@
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 
 pub mod call;
+pub mod caller;
 pub mod check;
 pub mod digest;
 pub mod error;
 pub mod error_table;
+pub mod event;
 pub mod id;
+pub mod job;
 pub mod name;
 pub mod outcome;
 pub mod payload;
@@ -17,13 +20,17 @@ pub mod spec;
 pub mod text;
 pub mod time;
 pub mod timing;
+pub mod tool;
 
 pub use call::{Call, Edge, Identity, TraceContext};
+pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
 pub use check::{CacheKey, Check, JsonView, Violation};
 pub use digest::Digest;
 pub use error::{Details, Error};
 pub use error_table::ErrorKind;
+pub use event::Event;
 pub use id::Id;
+pub use job::{Job, JobState};
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
@@ -34,3 +41,4 @@ pub use spec::{
 };
 pub use time::Timestamp;
 pub use timing::Timing;
+pub use tool::{Context, Request, Tool};

@@ -220,7 +220,7 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
 
 async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {
     let call = Call::new(engine.call_id(), tool, Payload::json(ARGUMENTS), Edge::Http);
-    match engine.run(call).await.error() {
+    match engine.run(call, &toolyard_protocol::Nobody).await.error() {
         None => Ok(()),
         Some(error) => Err(error.clone().into()),
     }

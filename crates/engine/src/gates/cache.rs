@@ -6,19 +6,20 @@ use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Error, ErrorKind, Outcome, Redactor};
+use toolyard_protocol::{Call, Caller, Error, ErrorKind, Nobody, Outcome, Redactor};
 
 /// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
 pub async fn reuse_or_run(
     cache: &Arc<Cache>,
     redactor: &Arc<dyn Redactor>,
     call: &Call,
+    caller: &dyn Caller,
     entry: &Arc<Entry>,
     started: Instant,
 ) -> Result<Outcome, Error> {
     let deadline = run::deadline(call, entry, started);
     let Some(maker) = &entry.cache_key else {
-        return run_checked(redactor.as_ref(), call, entry, deadline).await;
+        return run_checked(redactor.as_ref(), call, caller, entry, deadline).await;
     };
     let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
     let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
@@ -46,10 +47,11 @@ pub async fn reuse_or_run(
 async fn run_checked(
     redactor: &dyn Redactor,
     call: &Call,
+    caller: &dyn Caller,
     entry: &Entry,
     deadline: Instant,
 ) -> Result<Outcome, Error> {
-    let ran = run::run(call, entry, deadline).await;
+    let ran = run::run(call, caller, entry, deadline).await;
     validate::output(entry, redact::ran(redactor, ran)?)
 }
 
@@ -65,7 +67,8 @@ async fn shared_run(
     let deadline = run::deadline(&call, &entry, started);
     let made_of = || entry.runner.files().map(|files| (files, entry.runner.secrets_mark()));
     let before = made_of();
-    let outcome = run_checked(redactor.as_ref(), &call, &entry, deadline).await?;
+    // What several callers share is no conversation with one of them.
+    let outcome = run_checked(redactor.as_ref(), &call, &Nobody, &entry, deadline).await?;
     // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
     if outcome.error().is_none() && before.is_some() && before == made_of() {
         cache.put(&key, &outcome);

@@ -2,20 +2,25 @@
 
 use crate::registry::{Entry, Run};
 use std::time::{Duration, Instant};
-use toolyard_protocol::{Call, Error, ErrorKind, Outcome};
+use toolyard_protocol::{Call, Caller, Error, ErrorKind, Outcome};
 
 /// Runners keep the deadline themselves, because they know how to stop their work and what to say about it.
 /// This long after it, one that did not is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
-pub async fn run(call: &Call, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
+pub async fn run(
+    call: &Call,
+    caller: &dyn Caller,
+    entry: &Entry,
+    deadline: Instant,
+) -> Result<Outcome, Error> {
     let _place = entry.controls.place(deadline).await?;
     let retry = entry.spec.conduct.retry;
     let most = retry.map_or(1, |retry| retry.attempts);
     let mut pause = retry.map_or(Duration::ZERO, |retry| retry.backoff);
     let mut attempts = 1;
     loop {
-        let result = once(call, entry, deadline).await;
+        let result = once(call, caller, entry, deadline).await;
         let again = attempts < most
             && result.as_ref().map_or_else(may_pass, |outcome| outcome.error().is_some_and(may_pass));
         if !again || Instant::now() + pause >= deadline {
@@ -35,8 +40,8 @@ fn may_pass(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::InvalidOutput | ErrorKind::Unavailable)
 }
 
-async fn once(call: &Call, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
-    let run = entry.runner.run(Run { call, spec: &entry.spec, deadline });
+async fn once(call: &Call, caller: &dyn Caller, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
+    let run = entry.runner.run(Run { call, caller, spec: &entry.spec, deadline });
     match tokio::time::timeout_at((deadline + GRACE).into(), run).await {
         Ok(result) => result,
         Err(_) => {

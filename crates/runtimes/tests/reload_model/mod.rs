@@ -8,7 +8,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::{Engine, Registry};
-use toolyard_protocol::{Call, Edge, ErrorKind, Identity, Limits, Payload};
+use toolyard_protocol::{Call, Edge, ErrorKind, Limits, Nobody, Payload};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader, Seen, Walls, WatchOptions, Watcher};
 use toolyard_wire::view::View;
@@ -120,18 +120,9 @@ impl Yard {
     }
 
     pub async fn call_named(&self, tool: &str) -> (State, bool) {
-        let outcome = self.engine.run(Call {
-            id: self.engine.call_id(),
-            tool: tool.to_owned(),
-            arguments: Payload::json("{}"),
-            identity: Identity::local(),
-            edge: Edge::Cli,
-            deadline: None,
-            timing_hint: None,
-            trace: None,
-            idempotency_key: None,
-        });
-        let outcome = outcome.await;
+        let arguments = Payload::json("{}");
+        let call = Call::new(self.engine.call_id(), tool, arguments, Edge::Cli);
+        let outcome = self.engine.run(call, &Nobody).await;
         let state = match outcome.error() {
             None => State::Answer(String::from_utf8_lossy(outcome.data().unwrap().bytes()).trim().to_owned()),
             Some(error) => match error.kind {

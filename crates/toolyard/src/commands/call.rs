@@ -38,7 +38,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let call = Call { deadline, ..Call::new(engine.call_id(), args.name, arguments, Edge::Cli) };
     let _spinner = output::Spinner::start(format!("calling {}", call.tool));
     tokio::select! {
-        outcome = engine.run(call) => Ok(outcome),
+        outcome = engine.run(call, &toolyard_protocol::Nobody) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }

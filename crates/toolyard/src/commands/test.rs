@@ -72,7 +72,7 @@ async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {
     let arguments = json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?;
     let call = Call::new(engine.call_id(), entry.spec.exposed.as_str(), arguments, Edge::Cli);
-    compare(&engine.run(call).await, &example.expect)
+    compare(&engine.run(call, &toolyard_protocol::Nobody).await, &example.expect)
 }
 
 fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
