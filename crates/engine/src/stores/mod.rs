@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod jobs;
 mod kept;
+pub mod sqlite;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,
