@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod jobs;
 mod kept;
+mod notice;
 pub mod sqlite;
 
 pub use artifacts::{
