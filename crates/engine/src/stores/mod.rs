@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod jobs;
 mod kept;
+pub mod memory;
 mod notice;
 pub mod sqlite;
 
