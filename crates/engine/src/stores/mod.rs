@@ -11,6 +11,8 @@ mod kept;
 pub mod memory;
 mod notice;
 pub mod sqlite;
+#[cfg(test)]
+mod suite;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,

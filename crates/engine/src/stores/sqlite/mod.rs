@@ -10,7 +10,7 @@ mod migrate;
 mod newest;
 mod reader;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod writer;
 
 pub use database::Database;
