@@ -4,7 +4,7 @@ mod columns;
 mod database;
 mod events;
 mod failure;
-mod faults;
+pub mod faults;
 mod jobs;
 mod migrate;
 mod newest;

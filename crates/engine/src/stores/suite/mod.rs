@@ -3,6 +3,7 @@
 //! A store joins with a file of cases here; an implementation with a [`Subject`] and a line in `on_every_subject`.
 
 mod events;
+mod histories;
 mod jobs;
 
 use super::sqlite::{Database, NoFaults, tests::Folder};
