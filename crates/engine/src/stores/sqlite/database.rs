@@ -28,8 +28,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Statements that each connection keeps prepared.
 const STATEMENTS: usize = 128;
 
-/// Pages of log after which its content moves into the file: 8 MiB.
-const CHECKPOINT: i64 = 2000;
+/// Pages of log after which its content moves into the file: 16 MiB.
+const CHECKPOINT: i64 = 4000;
 
 /// What SQLite leaves of the log's file after that.
 const LOG_KEPT: i64 = 16 << 20;
@@ -69,6 +69,7 @@ impl Database {
             synced: true,
             commits: 0,
             gathered: 0,
+            patience: Duration::ZERO,
         };
         spawn("yard-writer", writes, move || thread.run())?;
         let questions = Arc::new(Mutex::new(questions));
@@ -88,10 +89,18 @@ impl Database {
         durability: Durability,
         change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let request = Request::Change(durability, Box::new(writer::Asked::new(change, reply)));
-        self.writer.send(request).await.map_err(|_| StoreError::Stopped)?;
-        answer.await.map_err(|_| StoreError::Stopped)?
+        self.ask(durability, false, change).await
+    }
+
+    /// [`Database::write`] for a change that makes sure of everything before it writes its first row. It needs no
+    /// savepoint, a quarter of the price of a small change. If it fails after it has written all the same, as on a full
+    /// disk, so does its whole group.
+    pub async fn write_checked<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.ask(durability, true, change).await
     }
 
     /// Runs `query` on one moment of the database: all of it sees the same rows.
@@ -126,6 +135,18 @@ impl Database {
         end_of(self.reading.clone()).await;
         let _ = self.writer.send(Request::Close).await;
         end_of(self.writing.clone()).await;
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        checked: bool,
+        change: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Change(durability, Box::new(writer::Asked::new(change, checked, reply)));
+        self.writer.send(request).await.map_err(|_| StoreError::Stopped)?;
+        answer.await.map_err(|_| StoreError::Stopped)?
     }
 
     pub(super) fn newest(&self) -> &Arc<Newest> {

@@ -150,7 +150,7 @@ impl EventLog {
 impl EventStore for Events {
     fn append(&self, event: NewEvent) -> Reply<'_, u64> {
         let log = self.log();
-        Box::pin(self.database.write(Durability::Written, move |connection| {
+        Box::pin(self.database.write_checked(Durability::Written, move |connection| {
             let data = (event.data.format(), &event.data.bytes()[..]);
             log.append(connection, event.at, &event.kind, event.subject.as_deref(), data)
         }))

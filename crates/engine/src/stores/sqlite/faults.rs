@@ -25,7 +25,7 @@ pub enum Fault {
     None,
     /// The writer stops dead, as after kill -9.
     Crash,
-    /// The step fails as on a full disk. Where nothing can fail, before the group is known and after its commit, this
+    /// The step fails as on a full disk; a change without a savepoint then fails with its group. Where nothing can fail, before the group is known and after its commit, this
     /// is a crash.
     Fail,
 }

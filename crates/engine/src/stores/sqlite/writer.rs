@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Changes that share one commit at most.
 const GROUP: usize = 512;
 
-/// Short beside a sync, long enough for callers to come back.
+/// The longest that a group waits for company, and never longer than half of what the last sync took.
 const MOMENT: Duration = Duration::from_micros(100);
 
 /// How long another process may keep the file to itself before our callers are told.
@@ -41,6 +41,8 @@ pub struct Writer {
     pub commits: u32,
     /// How many changes the last group had.
     pub gathered: usize,
+    /// How long the next synced group waits for as many.
+    pub patience: Duration,
 }
 
 pub enum Request {
@@ -50,6 +52,9 @@ pub enum Request {
 
 /// A change with its caller's ear, its result type erased.
 pub trait Change: Send {
+    /// Whether it promises to fail only before its first write.
+    fn checked(&self) -> bool;
+
     /// Runs at most once. Gives the error when it failed and must be rolled back.
     fn apply(&mut self, connection: &Connection) -> Result<(), StoreError>;
 
@@ -62,6 +67,7 @@ pub trait Change: Send {
 /// The only implementation of [`Change`].
 pub struct Asked<T, F> {
     state: State<T, F>,
+    checked: bool,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
@@ -72,8 +78,8 @@ enum State<T, F> {
 }
 
 impl<T, F> Asked<T, F> {
-    pub fn new(change: F, reply: oneshot::Sender<Result<T, StoreError>>) -> Asked<T, F> {
-        Asked { state: State::Waiting(change), reply }
+    pub fn new(change: F, checked: bool, reply: oneshot::Sender<Result<T, StoreError>>) -> Asked<T, F> {
+        Asked { state: State::Waiting(change), checked, reply }
     }
 }
 
@@ -82,6 +88,10 @@ where
     T: Send,
     F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
 {
+    fn checked(&self) -> bool {
+        self.checked
+    }
+
     fn apply(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let State::Waiting(change) = std::mem::replace(&mut self.state, State::Running) else {
             return Err(StoreError::Stopped);
@@ -147,7 +157,7 @@ impl Writer {
         // Those who were answered just now are about to ask again. Without a moment's patience the first of them
         // would get a sync for itself, and all the others the next.
         if open && synced && group.len() * 2 < self.gathered {
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(self.patience);
             open = self.gather(&mut group, &mut synced);
         }
         self.gathered = group.len();
@@ -194,36 +204,46 @@ impl Writer {
             self.apply(change.as_mut())?;
         }
         self.point(BEFORE_COMMIT)?;
+        let since = Instant::now();
         self.execute("COMMIT")?;
         self.newest.commit();
         if synced {
+            self.patience = MOMENT.min(since.elapsed() / 2);
             self.past(AFTER_SYNC)?;
         }
         Ok(())
     }
 
-    /// In a savepoint of its own, so that a change that fails takes back nothing but itself.
+    /// A change that fails takes back nothing but itself: it has a savepoint of its own, or has written nothing yet.
     fn apply(&mut self, change: &mut dyn Change) -> Result<(), Stop> {
-        let pending = self.newest.pending();
-        self.execute("SAVEPOINT change")?;
+        let (pending, written) = (self.newest.pending(), self.connection.total_changes());
+        let savepoint = !change.checked();
+        if savepoint {
+            self.execute("SAVEPOINT change")?;
+        }
         let mut made = change.apply(&self.connection);
         match self.point(AFTER_CHANGE) {
             Ok(()) => {}
-            Err(Stop::Crash) => return Err(Stop::Crash),
-            Err(Stop::Failed(error)) => {
+            Err(Stop::Failed(error)) if savepoint => {
                 change.refuse(error.clone());
                 made = Err(error);
             }
+            Err(stop) => return Err(stop),
         }
         if let Err(error) = made {
             // SQLite itself may give up the whole transaction, as it does when the disk is full.
-            if self.connection.is_autocommit() {
+            let lost = self.connection.is_autocommit();
+            if lost || (!savepoint && self.connection.total_changes() != written) {
                 return Err(Stop::Failed(error));
             }
             self.newest.take_back(pending);
-            self.execute("ROLLBACK TO change")?;
+            if savepoint {
+                self.execute("ROLLBACK TO change")?;
+            }
         }
-        self.execute("RELEASE change")?;
+        if savepoint {
+            self.execute("RELEASE change")?;
+        }
         Ok(())
     }
 

@@ -1,4 +1,6 @@
 //! Changes of one job, each inside the transaction it is called in, with its event.
+//!
+//! All checks come before the first write: the changes are run without a savepoint.
 
 use super::count;
 use super::row::{self, Standing, state_code, timing_code};

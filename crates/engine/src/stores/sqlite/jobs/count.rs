@@ -39,13 +39,14 @@ pub fn by_state(
 
 /// Jobs that are not over: of everyone, and of the caller.
 pub fn open(connection: &Connection, identity: &str) -> rusqlite::Result<(u64, u64)> {
-    let mut statement = connection
-        .prepare_cached("SELECT pending + running + input_required FROM job_count WHERE scope = ?1")?;
-    let mut count = |scope: &str| {
-        let count = statement.query_row([scope], |row| row.get::<_, i64>(0)).optional();
-        count.map(|count| count.unwrap_or(0) as u64)
-    };
-    Ok((count(ALL)?, count(&scope_of(identity))?))
+    let mut statement = connection.prepare_cached(
+        "SELECT (SELECT pending + running + input_required FROM job_count WHERE scope = ''),
+            (SELECT pending + running + input_required FROM job_count WHERE scope = ?1)",
+    )?;
+    statement.query_row([scope_of(identity)], |row| {
+        let count = |column| row.get::<_, Option<i64>>(column).map(|count| count.unwrap_or(0) as u64);
+        Ok((count(0)?, count(1)?))
+    })
 }
 
 /// A job came into a state, or left one, or both.
@@ -63,6 +64,7 @@ pub fn moved(
             complete = complete + ?5, failed = failed + ?6, cancelled = cancelled + ?7, unknown = unknown + ?8
          WHERE scope = ?1",
     )?;
+    // One after the other: SQLite makes a temporary table for a list of two.
     for scope in [ALL, &own] {
         if update.execute(params![scope, a, b, c, d, e, f, g])? == 0 {
             let sql = "INSERT INTO job_count VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";

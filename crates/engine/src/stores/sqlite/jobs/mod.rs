@@ -65,7 +65,7 @@ impl Jobs {
         change: impl FnOnce(&Connection, &EventLog) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<'_, T> {
         let log = self.log.clone();
-        Box::pin(self.database.write(durability, move |connection| change(connection, &log)))
+        Box::pin(self.database.write_checked(durability, move |connection| change(connection, &log)))
     }
 
     fn read<T: Send + 'static>(

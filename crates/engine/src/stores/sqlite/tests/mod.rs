@@ -166,6 +166,38 @@ async fn a_group_is_one_commit_and_a_change_that_fails_takes_back_only_itself() 
 }
 
 #[tokio::test]
+async fn a_checked_change_fails_alone_before_it_writes_and_with_its_group_after() {
+    let folder = Folder::fresh();
+    let plan = Plan::new("nowhere", 0, Fault::None);
+    let database = Database::open(&folder.file(), plan.clone()).unwrap();
+    table(&database).await;
+    let refuse = |_: &Connection| Err::<i64, _>(StoreError::Invalid("no".into()));
+    for (last, kept) in [(1, vec![1, 2]), (-3, vec![1, 2])] {
+        plan.shut(true);
+        // A row that is there already fails before anything is written; a negative one afterwards.
+        let group = async {
+            tokio::join!(
+                database.write_checked(Written, refuse),
+                database.write_checked(Written, insert(if last == 1 { 1 } else { 4 })),
+                database.write_checked(Written, insert(if last == 1 { 2 } else { 5 })),
+                database.write_checked(Written, insert(last)),
+            )
+        };
+        let (answers, ()) = tokio::join!(group, async { plan.shut(false) });
+        if last == 1 {
+            assert_eq!(answers.0, Err(StoreError::Invalid("no".into())));
+            assert_eq!((answers.1, answers.2), (Ok(1), Ok(2)));
+            assert!(matches!(answers.3, Err(StoreError::Broken(_))), "{:?}", answers.3);
+        } else {
+            let all = Err(StoreError::Invalid("negative".into()));
+            assert_eq!(answers, (all.clone(), all.clone(), all.clone(), all));
+        }
+        assert_eq!(numbers(&database).await, kept);
+    }
+    database.close().await;
+}
+
+#[tokio::test]
 async fn only_a_group_that_asks_for_it_is_synced() {
     let folder = Folder::fresh();
     let plan = Plan::new("nowhere", 0, Fault::None);

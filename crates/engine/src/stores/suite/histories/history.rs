@@ -178,18 +178,9 @@ impl History {
     fn expect(&mut self, group: &[Operation], fault: Option<Planned>) -> Vec<Result<Answer, StoreError>> {
         let all = |error: StoreError| vec![Err(error); group.len()];
         match fault {
-            Some(Planned { point: BEFORE_BEGIN | BEFORE_COMMIT, fault: Fault::Fail, .. }) => {
-                all(StoreError::Full)
-            }
-            Some(Planned {
-                point: WOKEN | BEFORE_BEGIN | AFTER_CHANGE | BEFORE_COMMIT,
-                fault: Fault::Crash,
-                ..
-            }) => all(StoreError::Stopped),
-            Some(Planned { point: AFTER_CHANGE, nth, .. }) => {
-                let each = group.iter().enumerate();
-                each.map(|(i, one)| if i == nth { Err(StoreError::Full) } else { self.imagine(one) })
-                    .collect()
+            Some(Planned { fault: Fault::Fail, .. }) => all(StoreError::Full),
+            Some(Planned { point: WOKEN | BEFORE_BEGIN | AFTER_CHANGE | BEFORE_COMMIT, .. }) => {
+                all(StoreError::Stopped)
             }
             Some(Planned { point: AFTER_SYNC | AFTER_COMMIT, .. }) => {
                 group.iter().for_each(|operation| drop(self.imagine(operation)));
