@@ -22,9 +22,9 @@ pub mod time;
 pub mod timing;
 pub mod tool;
 
-pub use call::{Call, Edge, Identity, TraceContext};
+pub use call::{Call, Edge, Identity, TraceContext, Wait};
 pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
-pub use check::{CacheKey, Check, JsonView, Violation};
+pub use check::{CacheKey, Check, JsonView, OutcomeForm, Violation};
 pub use digest::Digest;
 pub use error::{Details, Error};
 pub use error_table::ErrorKind;

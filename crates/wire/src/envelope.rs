@@ -154,7 +154,7 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     object.end();
 }
 
-fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
+pub fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
     out.push(b'[');
     for (i, violation) in violations.iter().enumerate() {
         if i > 0 {

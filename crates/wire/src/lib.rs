@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod history;
 pub mod json;
 pub mod listing;
+pub mod outcome;
 pub mod plain;
 pub mod problems;
 pub mod redact;
