@@ -8,6 +8,7 @@ pub mod changes;
 pub mod clock;
 pub mod controls;
 mod gates;
+pub mod jobs;
 pub mod pipeline;
 pub mod registry;
 pub mod stores;

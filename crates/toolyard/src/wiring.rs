@@ -6,6 +6,7 @@ use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::child::Launcher;
@@ -81,7 +82,9 @@ impl Yard {
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
+        let registry = Arc::new(Registry::new(self.load()));
+        let jobs = JobsDoor::shut();
+        Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
 }
 
