@@ -42,6 +42,7 @@ impl Call {
 pub enum Edge {
     Cli,
     Http,
+    Mcp,
 }
 
 impl Edge {
@@ -49,6 +50,7 @@ impl Edge {
         match self {
             Edge::Cli => "cli",
             Edge::Http => "http",
+            Edge::Mcp => "mcp",
         }
     }
 }

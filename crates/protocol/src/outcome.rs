@@ -52,6 +52,8 @@ pub struct Meta {
     /// The walls that the run really had; absent when no process ran.
     pub sandbox: Option<Sandbox>,
     pub warnings: Vec<String>,
+    /// The job that goes on after this answer.
+    pub job: Option<Id>,
 }
 
 /// Why parts do not make an outcome.
