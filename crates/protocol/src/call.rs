@@ -57,6 +57,7 @@ pub enum Edge {
     Http,
     /// A job that is started again after its worker died.
     Job,
+    Mcp,
 }
 
 impl Edge {
@@ -65,6 +66,7 @@ impl Edge {
             Edge::Cli => "cli",
             Edge::Http => "http",
             Edge::Job => "job",
+            Edge::Mcp => "mcp",
         }
     }
 }

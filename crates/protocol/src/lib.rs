@@ -14,7 +14,9 @@ pub mod job;
 pub mod name;
 pub mod outcome;
 pub mod payload;
+pub mod prompt;
 pub mod redact;
+pub mod resource;
 pub mod secret;
 pub mod spec;
 pub mod text;
@@ -34,7 +36,9 @@ pub use job::{Job, JobState};
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
+pub use prompt::{Completing, Completion, Filled, Prompt, PromptArgument};
 pub use redact::{NothingSecret, Redactor};
+pub use resource::{Body, Extra, Keep, Page, Part, Reading, Resource, ResourceTemplate};
 pub use secret::SecretName;
 pub use spec::{
     About, Annotations, Conduct, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
