@@ -3,6 +3,7 @@
 //! The engine opens no listening socket and starts no child; edges and runtimes do.
 
 pub mod audit;
+pub mod batch;
 pub mod behalf;
 pub mod cache;
 pub mod changes;

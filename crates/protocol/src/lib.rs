@@ -2,6 +2,7 @@
 //!
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 
+pub mod batch;
 pub mod call;
 pub mod caller;
 pub mod check;

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod arguments;
+pub mod batch;
 pub mod cache_key;
 pub mod checkup;
 pub mod context;
