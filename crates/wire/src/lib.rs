@@ -11,6 +11,7 @@ pub mod context;
 pub mod doc;
 pub mod envelope;
 pub mod history;
+pub mod jobs;
 pub mod json;
 pub mod listing;
 pub mod outcome;
