@@ -76,6 +76,12 @@ pub fn write(batch: &Batch, ends: &[Outcome]) -> Vec<u8> {
     out
 }
 
+/// Whether an answer that [`write`] made tells of a failed call. A history has no status, and so no failure.
+pub fn has_failure(answer: &[u8]) -> bool {
+    let status = json::pointer(answer, "/status").ok().flatten();
+    status.is_some_and(|range| &answer[range] != b"\"success\"")
+}
+
 /// One step as it was asked for, its needs still names.
 struct Asked {
     id: String,
