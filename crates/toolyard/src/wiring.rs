@@ -7,6 +7,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
+use toolyard_engine::stores::sqlite;
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::child::Launcher;
@@ -100,13 +101,13 @@ impl Yard {
 
 fn open_jobs(state: &Path, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let database = Database::open(&state.join("yard.sqlite"), Arc::new(NoFaults))?;
+    let database = sqlite::Database::open(&state.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
+    let events = sqlite::Events::new(database.clone(), sqlite::RING);
     let parts = jobs::Parts {
-        store: Arc::new(SqliteJobs::new(database.clone())),
-        events: Arc::new(SqliteEvents::new(database)),
+        store: Arc::new(sqlite::Jobs::new(database, &events)),
+        events: Arc::new(events),
         form: Arc::new(Form),
-        steady: Arc::new(SteadyClock::open(state, &clock)),
-        clock: clock.clone(),
+        clock: Arc::new(SteadyClock::open(state, &clock)),
         options,
     };
     Ok(Jobs::open(state, new_id(clock.as_ref(), &SystemRandom), parts)?)
