@@ -5,7 +5,7 @@ use crate::stores::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each takes the file from the version of its index to the next.
-const STEPS: [&str; 2] = [events::TABLES, jobs::TABLES];
+const STEPS: [&str; 3] = [events::TABLES, jobs::TABLES, jobs::count::TABLES];
 
 /// Brings the tables to the newest version, all steps or none.
 pub fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

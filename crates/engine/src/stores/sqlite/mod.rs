@@ -4,13 +4,13 @@ mod columns;
 mod database;
 mod events;
 mod failure;
-mod faults;
+pub mod faults;
 mod jobs;
 mod migrate;
 mod newest;
 mod reader;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod writer;
 
 pub use database::Database;
