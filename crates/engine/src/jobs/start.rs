@@ -95,7 +95,8 @@ impl Jobs {
         wait: Duration,
     ) -> Result<Outcome, Error> {
         let until = Instant::now() + wait;
-        if let Some(seat) = seat {
+        // Who does not stay hears nothing, and is not asked.
+        if let Some(seat) = seat.filter(|_| !wait.is_zero()) {
             let listening = self.listen(id, seat, caller);
             if let Ok(Some(outcome)) = tokio::time::timeout_at(until.into(), listening).await {
                 let mut outcome = Arc::unwrap_or_clone(outcome);
