@@ -146,7 +146,11 @@ fn set_aside(
     let names = match part {
         Part::Data(hash) | Part::Tree(hash) => Names::of(hash),
     };
-    let data = dir.file(&names.data)?;
+    let data = match dir.file(&names.data) {
+        // What has the blob's name is no file of ours; `verify` tells of it.
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(None),
+        data => data?,
+    };
     if let (Part::Data(_), Some(file)) = (part, &data) {
         let found = file.metadata()?;
         if !limit.is_old(&found) {
@@ -159,7 +163,8 @@ fn set_aside(
         // A tree that has its blob.
         return Ok(None);
     }
-    if dir.file(&names.tree)?.is_some_and(|tree| tree.metadata().is_ok_and(|tree| limit.is_old(&tree))) {
+    let tree = dir.file(&names.tree).ok().flatten();
+    if tree.is_some_and(|tree| tree.metadata().is_ok_and(|tree| limit.is_old(&tree))) {
         aside.push(temp::set_aside(&store.folder, dir, &names.tree)?);
     }
     Ok(size)

@@ -1,6 +1,11 @@
 //! The blob store on real files, through real processes where a crash or a full disk is the point.
 
 mod content;
+mod crash;
+mod damage;
+mod full;
+mod large;
+mod together;
 
 use super::tree::GROUP;
 use super::*;
@@ -19,6 +24,13 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("toolyard-blobs-{id}"));
         std::fs::create_dir(&path).unwrap();
         Scratch(path)
+    }
+
+    /// On a file system in memory, where there is one.
+    fn in_memory() -> Scratch {
+        let id = new_id(&SystemClock, &SystemRandom);
+        let path = Path::new("/dev/shm").join(format!("toolyard-blobs-{id}"));
+        if std::fs::create_dir(&path).is_ok() { Scratch(path) } else { Scratch::new() }
     }
 
     fn path(&self) -> &Path {
@@ -80,4 +92,11 @@ async fn read_all(blobs: &Blobs, hash: &Hash, range: Option<Range<u64>>) -> Resu
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
+}
+
+/// A command for this very test binary that runs only `test`, which does nothing unless a variable tells it to.
+fn helper(test: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "--test-threads=1", test]);
+    command
 }
