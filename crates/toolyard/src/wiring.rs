@@ -5,16 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
+use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
+use toolyard_engine::stores::sqlite;
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Host, Loader, Walls};
+use toolyard_wire::outcome::Form;
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
 pub struct Place {
     pub yard: Option<PathBuf>,
+    /// A running server to talk to instead of a yard.
+    pub url: Option<String>,
     pub json: bool,
 }
 
@@ -67,6 +72,12 @@ impl Yard {
         self.loader.load().into_snapshot()
     }
 
+    /// The jobs of the yard, to look at; nothing is loaded or started.
+    pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
+        make_state_dir(&self.state)?;
+        open_jobs(&self.state, self.config.jobs.options())
+    }
+
     /// The engine over the loaded tools. From here on the state folder is needed.
     pub fn engine(&self) -> Result<Engine, Error> {
         make_state_dir(&self.state)?;
@@ -81,8 +92,25 @@ impl Yard {
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
+        let registry = Arc::new(Registry::new(self.load()));
+        let (state, options) = (self.state.clone(), self.config.jobs.options());
+        let jobs = JobsDoor::new(move || open_jobs(&state, options.clone()));
+        Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
+}
+
+fn open_jobs(state: &Path, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let database = sqlite::Database::open(&state.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
+    let events = sqlite::Events::new(database.clone(), sqlite::RING);
+    let parts = jobs::Parts {
+        store: Arc::new(sqlite::Jobs::new(database, &events)),
+        events: Arc::new(events),
+        form: Arc::new(Form),
+        clock: Arc::new(SteadyClock::open(state, &clock)),
+        options,
+    };
+    Ok(Jobs::open(state, new_id(clock.as_ref(), &SystemRandom), parts)?)
 }
 
 /// The state folder belongs to its owner alone: it holds the audit log.

@@ -8,6 +8,11 @@ mod events;
 mod graph;
 mod jobs;
 mod kept;
+pub mod memory;
+mod notice;
+pub mod sqlite;
+#[cfg(test)]
+mod suite;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,
