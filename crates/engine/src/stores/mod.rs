@@ -11,6 +11,7 @@ mod graph;
 mod jobs;
 mod kept;
 pub mod memory;
+pub mod sqlite;
 #[cfg(test)]
 mod suite;
 mod words;

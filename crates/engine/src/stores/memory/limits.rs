@@ -11,6 +11,13 @@ use toolyard_protocol::{Rate, Timestamp};
 #[derive(Default)]
 pub struct Limits(Mutex<BTreeMap<String, Bucket>>);
 
+#[cfg(test)]
+impl Limits {
+    pub fn buckets(&self) -> Vec<(String, Bucket)> {
+        lock(&self.0).iter().map(|(key, bucket)| (key.clone(), *bucket)).collect()
+    }
+}
+
 impl LimitStore for Limits {
     fn take(&self, key: String, rate: Rate, now: Timestamp) -> Reply<'_, Option<Duration>> {
         reply(take(&mut lock(&self.0), key, rate, now))

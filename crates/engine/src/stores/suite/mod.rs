@@ -3,6 +3,7 @@
 mod annotations;
 mod archive;
 mod artifacts;
+mod cache;
 mod graph;
 mod limits;
 mod stores;

@@ -1,11 +1,15 @@
 //! The stores that a case is run against, and short ways to make what goes into them.
 
+use crate::stores::bucket::Bucket;
+use crate::stores::sqlite::{self, Database};
 use crate::stores::{
     AnnotationStore, Archive, ArtifactStore, GraphStore, LimitStore, NewAnnotation, NewArtifact, StoreError,
     memory,
 };
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use toolyard_protocol::{Id, Timestamp};
 
 /// Empty stores of one kind. Artifacts and annotations belong together.
@@ -16,18 +20,70 @@ pub struct Stores {
     pub graph: Arc<dyn GraphStore>,
     pub archive: Arc<dyn Archive>,
     pub limits: Arc<dyn LimitStore>,
+    buckets: Buckets,
+}
+
+/// Limits cannot be looked at through their trait without changing them.
+#[derive(Clone)]
+enum Buckets {
+    Memory(Arc<memory::Limits>),
+    Sqlite(Arc<Database>),
 }
 
 impl Stores {
     pub fn in_memory() -> Stores {
         let artifacts = Arc::new(memory::Artifacts::default());
+        let limits = Arc::new(memory::Limits::default());
         Stores {
             artifacts: artifacts.clone(),
             annotations: artifacts,
             graph: Arc::new(memory::Graph::default()),
             archive: Arc::new(memory::Archive::default()),
-            limits: Arc::new(memory::Limits::default()),
+            limits: limits.clone(),
+            buckets: Buckets::Memory(limits),
         }
+    }
+
+    pub fn in_file(database: Arc<Database>) -> Stores {
+        Stores {
+            artifacts: Arc::new(sqlite::Artifacts::new(database.clone())),
+            annotations: Arc::new(sqlite::Annotations::new(database.clone())),
+            graph: Arc::new(sqlite::Graph::new(database.clone())),
+            archive: Arc::new(sqlite::Archive::new(database.clone())),
+            limits: Arc::new(sqlite::Limits::new(database.clone())),
+            buckets: Buckets::Sqlite(database),
+        }
+    }
+
+    pub async fn buckets(&self) -> Vec<(String, Bucket)> {
+        match &self.buckets {
+            Buckets::Memory(limits) => limits.buckets(),
+            Buckets::Sqlite(database) => database.read(sqlite::buckets).await.unwrap(),
+        }
+    }
+}
+
+/// A folder that goes away with its name.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("toolyard-stores-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.0.join("yard.sqlite")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -39,6 +95,18 @@ macro_rules! cases {
             $(#[tokio::test]
             async fn $case() {
                 super::$case(&Stores::in_memory()).await;
+            })*
+        }
+        mod in_file {
+            use crate::stores::sqlite::{Database, NoFaults};
+            use crate::stores::suite::stores::{Folder, Stores};
+            use std::sync::Arc;
+            $(#[tokio::test]
+            async fn $case() {
+                let folder = Folder::new();
+                let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+                super::$case(&Stores::in_file(database.clone())).await;
+                database.close().await;
             })*
         }
     };
