@@ -102,7 +102,7 @@ impl Dice {
 #[test]
 fn whatever_happens_to_the_file_no_wrong_row_is_served() {
     let mut served = 0;
-    for seed in 0..200 {
+    for seed in 0..60 {
         let folder = Folder::new();
         let mut dice = Dice(seed);
         let mut put: BTreeMap<u64, KeptRow> = BTreeMap::new();
@@ -134,7 +134,7 @@ fn whatever_happens_to_the_file_no_wrong_row_is_served() {
             }
         }
     }
-    assert!(served > 500, "{served} rows were served: this tests nothing");
+    assert!(served > 150, "{served} rows were served: this tests nothing");
 }
 
 fn damage(file: &Path, dice: &mut Dice) {
