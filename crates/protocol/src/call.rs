@@ -58,6 +58,10 @@ impl Edge {
 pub struct Identity(Box<str>);
 
 impl Identity {
+    pub fn new(name: impl Into<Box<str>>) -> Identity {
+        Identity(name.into())
+    }
+
     pub fn local() -> Identity {
         Identity("local".into())
     }

@@ -11,6 +11,7 @@ mod graph;
 mod jobs;
 mod kept;
 pub mod memory;
+mod notice;
 pub mod sqlite;
 #[cfg(test)]
 mod suite;

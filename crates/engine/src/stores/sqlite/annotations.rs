@@ -5,7 +5,7 @@
 
 use super::Database;
 use super::artifacts::exists;
-use super::columns::{IdColumn, TimeColumn};
+use super::values::{IdColumn, TimeColumn};
 use crate::stores::Durability::Synced;
 use crate::stores::words::{Words, words};
 use crate::stores::{Annotation, AnnotationStore, NewAnnotation, Reply, StoreError, bounds};

@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::annotations::indexed;
-use super::columns::{IdColumn, PayloadColumn, TimeColumn};
+use super::values::{IdColumn, PayloadColumn, TimeColumn};
 use crate::stores::Durability::Synced;
 use crate::stores::bounds::{self, MAX_ARCHIVE_PAGE};
 use crate::stores::words::Words;

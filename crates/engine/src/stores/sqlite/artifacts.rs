@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::annotations::remove_annotations;
-use super::columns::{IdColumn, PayloadColumn, TimeColumn};
+use super::values::{IdColumn, PayloadColumn, TimeColumn};
 use crate::stores::Durability::Synced;
 use crate::stores::{
     Artifact, ArtifactFilter, ArtifactStore, Lineage, NewArtifact, Reply, StoreError, bounds,

@@ -1,6 +1,6 @@
 //! Results on disk: one SQLite table, each row with a checksum. A broken row is dropped, a broken file remade.
 
-use super::columns::PayloadColumn;
+use super::values::PayloadColumn;
 use crate::stores::{CacheStore, KeptRow};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};

@@ -1,60 +1,48 @@
-//! Ids, times and payloads as columns.
+//! Values of the vocabulary as columns: payloads are a format and bytes, ids are 16 bytes, numbers are signed.
 
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use toolyard_protocol::{Format, Id, Payload, Timestamp};
+use rusqlite::Row;
+use rusqlite::types::Type;
+use toolyard_protocol::{Format, Id, Payload};
 
-/// 16 bytes, which sort as the ids do.
-pub struct IdColumn(pub Id);
-
-impl ToSql for IdColumn {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.as_bytes())))
+/// What is on disk; never renumber.
+pub fn format_code(format: Format) -> i64 {
+    match format {
+        Format::Json => 0,
+        Format::MsgPack => 1,
     }
 }
 
-impl FromSql for IdColumn {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<IdColumn> {
-        <[u8; 16]>::column_result(value).map(|bytes| IdColumn(Id::from_bytes(bytes)))
+pub fn read_payload(row: &Row, format: usize, bytes: usize) -> rusqlite::Result<Payload> {
+    Ok(Payload::new(read_format(row.get(format)?, format)?, row.get::<_, Vec<u8>>(bytes)?))
+}
+
+/// `None` when the format is NULL.
+pub fn read_optional_payload(row: &Row, format: usize, bytes: usize) -> rusqlite::Result<Option<Payload>> {
+    match row.get::<_, Option<i64>>(format)? {
+        Some(_) => read_payload(row, format, bytes).map(Some),
+        None => Ok(None),
     }
 }
 
-/// Milliseconds; the bounds see to it that they fit.
-pub struct TimeColumn(pub Timestamp);
-
-impl ToSql for TimeColumn {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::from(self.0.unix_ms() as i64))
-    }
+pub fn read_id(row: &Row, column: usize) -> rusqlite::Result<Id> {
+    Ok(Id::from_bytes(row.get(column)?))
 }
 
-impl FromSql for TimeColumn {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<TimeColumn> {
-        value.as_i64().map(|ms| TimeColumn(Timestamp::from_unix_ms(ms as u64)))
-    }
+/// SQLite counts in signed numbers; what is beyond stays at their end.
+pub fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A payload as one blob: a byte for the format, then the bytes.
-pub struct PayloadColumn(pub Payload);
-
-impl ToSql for PayloadColumn {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let mut blob = Vec::with_capacity(1 + self.0.len());
-        blob.push(match self.0.format() {
-            Format::Json => 0,
-            Format::MsgPack => 1,
-        });
-        blob.extend_from_slice(self.0.bytes());
-        Ok(ToSqlOutput::from(blob))
-    }
+/// A code in a column that no version of ours wrote.
+pub fn unknown_code<T>(what: &str, code: i64, column: usize) -> rusqlite::Result<T> {
+    let why = format!("{code} is no {what}");
+    Err(rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, why.into()))
 }
 
-impl FromSql for PayloadColumn {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<PayloadColumn> {
-        let (format, bytes) = match value.as_blob()?.split_first() {
-            Some((0, bytes)) => (Format::Json, bytes),
-            Some((1, bytes)) => (Format::MsgPack, bytes),
-            _ => return Err(FromSqlError::Other("no such payload format".into())),
-        };
-        Ok(PayloadColumn(Payload::new(format, bytes.to_vec())))
+fn read_format(code: i64, column: usize) -> rusqlite::Result<Format> {
+    match code {
+        0 => Ok(Format::Json),
+        1 => Ok(Format::MsgPack),
+        _ => unknown_code("format of a payload", code, column),
     }
 }

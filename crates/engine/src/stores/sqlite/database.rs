@@ -127,8 +127,7 @@ impl Database {
         end_of(self.writing.clone()).await;
     }
 
-    /// For stores that append events inside their own changes.
-    pub fn newest(&self) -> &Arc<Newest> {
+    pub(super) fn newest(&self) -> &Arc<Newest> {
         &self.newest
     }
 }

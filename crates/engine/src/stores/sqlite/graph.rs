@@ -1,7 +1,7 @@
 //! The graph: identities, their hints and tags, and connections, each with an index for both ways.
 
 use super::Database;
-use super::columns::TimeColumn;
+use super::values::TimeColumn;
 use super::walk::walk;
 use crate::stores::Durability::Synced;
 use crate::stores::{

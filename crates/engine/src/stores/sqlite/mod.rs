@@ -6,15 +6,18 @@ mod artifacts;
 mod cache;
 mod columns;
 mod database;
+mod events;
 mod failure;
 mod faults;
 mod graph;
+mod jobs;
 mod limits;
 mod migrate;
 mod newest;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod values;
 mod walk;
 mod writer;
 
@@ -23,8 +26,10 @@ pub use archive::Archive;
 pub use artifacts::Artifacts;
 pub use cache::Kept;
 pub use database::Database;
+pub use events::{EventLog, Events, RING};
 pub use faults::{Fault, Faults, NoFaults, POINTS};
 pub use graph::Graph;
+pub use jobs::Jobs;
 pub use limits::Limits;
 #[cfg(test)]
 pub use limits::buckets;

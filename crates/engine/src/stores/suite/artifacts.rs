@@ -84,7 +84,8 @@ async fn lists_are_newest_first_and_filtered(stores: &Stores) {
         change(&mut filter);
         filter
     };
-    let cases: [(fn(&mut ArtifactFilter), &[u64]); 8] = [
+    type Change = fn(&mut ArtifactFilter);
+    let cases: [(Change, &[u64]); 8] = [
         (|_| {}, &[4, 3, 2, 1]),
         (|f| f.limit = 2, &[4, 3]),
         (|f| f.before = Some(id(3)), &[2, 1]),
@@ -140,7 +141,8 @@ async fn removing_takes_the_annotations_along(stores: &Stores) {
 
 async fn what_is_too_large_or_malformed_is_refused(stores: &Stores) {
     let long = "x".repeat(MAX_LABEL + 1);
-    let cases: [(&str, &dyn Fn(&mut NewArtifact)); 9] = [
+    type Change<'a> = &'a dyn Fn(&mut NewArtifact);
+    let cases: [(&str, Change); 9] = [
         ("hash is empty", &|new| new.hash.clear()),
         ("bytes of the mime type", &|new| new.mime = long.clone()),
         ("control character", &|new| new.mime = "a\nb".into()),

@@ -1,5 +1,6 @@
 //! What is promised of kept results.
 
+use super::dice::Dice;
 use super::stores::{Folder, at};
 use crate::stores::{CacheStore, KeptRow, memory, sqlite};
 use std::collections::BTreeMap;
@@ -88,23 +89,13 @@ fn a_row_over_a_quarter_is_not_kept(store: &mut dyn CacheStore) {
     assert_eq!((store.get(&key(1)), store.get(&key(2))), (Some(row(1, 1000)), None));
 }
 
-/// A small source of numbers; the same seed gives the same ones.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
 /// Random puts, reopened and damaged in between: what comes back is the last row put, or nothing.
 #[test]
 fn whatever_happens_to_the_file_no_wrong_row_is_served() {
     let mut served = 0;
     for seed in 0..60 {
-        let folder = Folder::new();
-        let mut dice = Dice(seed);
+        let folder = Folder::in_memory();
+        let mut dice = Dice::new(seed);
         let mut put: BTreeMap<u64, KeptRow> = BTreeMap::new();
         let mut store: Box<dyn CacheStore> = Box::new(sqlite::Kept::open(&folder.file()));
         for step in 0..40 {

@@ -7,7 +7,7 @@ use crate::stores::{
     memory,
 };
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use toolyard_protocol::{Id, Timestamp};
@@ -68,10 +68,20 @@ pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new() -> Folder {
+        Folder::below(&std::env::temp_dir())
+    }
+
+    /// Where syncing costs nothing, for tests that kill processes, not power.
+    pub fn in_memory() -> Folder {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Folder::below(memory) } else { Folder::new() }
+    }
+
+    fn below(parent: &Path) -> Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("toolyard-stores-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
