@@ -16,7 +16,7 @@ mod migrate;
 mod newest;
 mod reader;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod values;
 mod walk;
 mod writer;

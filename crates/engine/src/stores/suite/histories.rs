@@ -2,9 +2,11 @@
 
 use super::dice::Dice;
 use super::steps::{Answer, Change, Question};
-use super::stores::{Folder, Stores};
+use super::stores::Stores;
+use super::{Subject, on_every_subject};
 use crate::stores::StoreError;
 use crate::stores::bucket::Bucket;
+use crate::stores::sqlite::tests::Folder;
 use crate::stores::sqlite::{Database, Fault, Faults, NoFaults, POINTS};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -37,16 +39,28 @@ async fn histories_of_the_last_quarter_agree_with_the_model() {
     run(3).await;
 }
 
+on_every_subject!(what_was_kept_outlives_the_process);
+
+async fn what_was_kept_outlives_the_process<S: Subject>() {
+    let mut dice = Dice::new(77);
+    let subject = S::fresh(1);
+    for _ in 0..200 {
+        let _ = Change::random(&mut dice).make(subject.others()).await;
+    }
+    let before = everything(subject.others()).await;
+    assert_eq!(everything(subject.reopen().await.others()).await, before);
+}
+
 /// Made once and copied, so that a history does not begin with making tables.
 async fn empty_file() -> Vec<u8> {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     Database::open(&folder.file(), Arc::new(NoFaults)).unwrap().close().await;
     std::fs::read(folder.file()).unwrap()
 }
 
 async fn run(quarter: u64) {
     let empty = empty_file().await;
-    let folder = Folder::in_memory();
+    let folder = Folder::fresh();
     let file = folder.file();
     let (mut crashes, mut failures) = (BTreeMap::new(), 0);
     for seed in 0..HISTORIES {
@@ -84,7 +98,7 @@ impl<'a> History<'a> {
     fn new(seed: u64, path: &'a Path) -> History<'a> {
         let mut dice = Dice::new(seed);
         let (database, trap) = open(path, &mut dice);
-        let stores = Stores::in_file(database.clone());
+        let stores = Stores::in_sqlite(database.clone());
         let model = Stores::in_memory();
         History { seed, dice, path, model, trap, database, stores, crashes: Vec::new(), failures: 0 }
     }
@@ -137,7 +151,7 @@ impl<'a> History<'a> {
     async fn reopen(&mut self) {
         self.database.close().await;
         (self.database, self.trap) = open(self.path, &mut self.dice);
-        self.stores = Stores::in_file(self.database.clone());
+        self.stores = Stores::in_sqlite(self.database.clone());
     }
 
     /// Of what was not answered the first few were made, each of them wholly, or none.

@@ -2,7 +2,8 @@
 
 use super::dice::Dice;
 use super::graph::{any, joint, query};
-use super::stores::{Folder, Stores, at, id, new_annotation, new_artifact};
+use super::stores::{Stores, at, id, new_annotation, new_artifact};
+use crate::stores::sqlite::tests::Folder;
 use crate::stores::sqlite::{Database, NoFaults};
 use crate::stores::{Connection, Direction, GraphQuery, Hint, IdentityFilter};
 use futures_util::future::join_all;
@@ -15,9 +16,9 @@ const GRAPHS: u64 = 150;
 
 #[tokio::test]
 async fn full_text_finds_what_a_plain_comparison_finds() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let (file, model) = (Stores::in_file(database.clone()), Stores::in_memory());
+    let (file, model) = (Stores::in_sqlite(database.clone()), Stores::in_memory());
     let mut dice = Dice::new(1);
     let texts: Vec<String> = (0..TEXTS).map(|_| random_text(&mut dice, 6)).collect();
     for stores in [&file, &model] {
@@ -127,9 +128,9 @@ fn random_query(dice: &mut Dice, texts: &[String]) -> String {
 
 #[tokio::test]
 async fn walks_find_the_shortest_ways_in_random_graphs() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let (file, model) = (Stores::in_file(database.clone()), Stores::in_memory());
+    let (file, model) = (Stores::in_sqlite(database.clone()), Stores::in_memory());
     let mut dice = Dice::new(2);
     for graph in 0..GRAPHS {
         let nodes = 1 + dice.roll(14);
@@ -222,9 +223,9 @@ fn plain_walk<'a>(
 /// A million ways lead through a ladder of twenty rungs; each identity is still visited once.
 #[tokio::test]
 async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let graph = Stores::in_file(database.clone()).graph;
+    let graph = Stores::in_sqlite(database.clone()).graph;
     let node = |level: u32, side: u32| format!("{level:03}/{side:03}");
     let sides = 30;
     let all: Vec<(u32, u32)> = (0..20).flat_map(|level| (0..sides).map(move |side| (level, side))).collect();
@@ -253,9 +254,9 @@ async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
 
 #[tokio::test]
 async fn a_deep_archive_is_read_page_by_page() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let archive = Stores::in_file(database.clone()).archive;
+    let archive = Stores::in_sqlite(database.clone()).archive;
     let entries = (0..2500u64)
         .map(|n| archive.append(super::archive::entry(n, "s", if n % 3 == 0 { "third" } else { "other" })));
     assert!(join_all(entries).await.iter().all(Result::is_ok));
