@@ -6,7 +6,7 @@ pub const BEFORE_BEGIN: &str = "before begin";
 /// After each change of a group.
 pub const AFTER_CHANGE: &str = "after change";
 pub const BEFORE_COMMIT: &str = "before commit";
-/// Directly after a commit that was synced; everything before it now survives a power cut.
+/// Directly after a commit that was synced; what it changed, and all before that, now survives a power cut.
 pub const AFTER_SYNC: &str = "after sync";
 pub const AFTER_COMMIT: &str = "after commit";
 /// Before each answer but the first: some callers know already, the others do not.
@@ -25,7 +25,8 @@ pub enum Fault {
     None,
     /// The writer stops dead, as after kill -9.
     Crash,
-    /// The step fails as on a full disk. After the commit nothing can fail any more: there it is a crash.
+    /// The step fails as on a full disk. Where nothing can fail, before the group is known and after its commit, this
+    /// is a crash.
     Fail,
 }
 

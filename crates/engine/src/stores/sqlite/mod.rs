@@ -8,7 +8,7 @@ mod columns;
 mod database;
 mod events;
 mod failure;
-mod faults;
+pub mod faults;
 mod graph;
 mod jobs;
 mod limits;

@@ -140,7 +140,7 @@ impl Writer {
 
     /// One group. False when the last request was to close.
     fn turn(&mut self, durability: Durability, first: Box<dyn Change>) -> Result<bool, Stop> {
-        self.point(WOKEN)?;
+        self.past(WOKEN)?;
         let mut group = vec![first];
         let mut synced = durability == Durability::Synced;
         let mut open = self.gather(&mut group, &mut synced);
@@ -280,7 +280,7 @@ impl Writer {
         }
     }
 
-    /// A point after the commit.
+    /// A point where nothing can fail: before the group is known, and after the commit.
     fn past(&self, point: &'static str) -> Result<(), Stop> {
         self.point(point).map_err(|_| Stop::Crash)
     }

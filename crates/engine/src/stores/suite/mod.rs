@@ -12,8 +12,8 @@ mod graph;
 mod histories;
 mod jobs;
 mod limits;
+mod model;
 mod properties;
-mod steps;
 mod stores;
 
 use super::sqlite::{Database, NoFaults, tests::Folder};
