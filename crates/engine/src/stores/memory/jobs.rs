@@ -217,6 +217,16 @@ impl Kept {
     }
 }
 
+#[cfg(test)]
+impl Jobs {
+    /// The lease in force of each job.
+    pub fn leases(&self) -> Vec<Lease> {
+        let tables = self.0.0.lock().unwrap();
+        let lease = |kept: &Kept| Lease { id: kept.job.id, owner: kept.owner, fence: kept.fence };
+        tables.jobs.0.values().map(lease).collect()
+    }
+}
+
 /// Nothing here outlives the process, so durability changes nothing.
 impl JobStore for Jobs {
     fn create(&self, new: NewJob) -> Reply<'_, Created> {

@@ -29,6 +29,19 @@ pub enum Answer {
 }
 
 impl Operation {
+    /// Whether this answer promises that something survives a power cut.
+    pub fn promises(&self, answer: &Answer) -> bool {
+        match (self, answer) {
+            (Operation::Create(_), Answer::Created(Created::New(_))) => true,
+            (
+                Operation::Start(.., durability) | Operation::Finish(.., durability),
+                Answer::Changed(change),
+            ) => *durability == Durability::Synced && *change == Change::Made,
+            (Operation::Cancel(..), Answer::State(state)) => !state.is_over(),
+            _ => false,
+        }
+    }
+
     pub async fn run(self, jobs: &dyn JobStore, events: &dyn EventStore) -> Result<Answer, StoreError> {
         match self {
             Operation::Create(new) => jobs.create(new).await.map(Answer::Created),

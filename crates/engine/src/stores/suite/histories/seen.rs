@@ -2,7 +2,7 @@
 
 use super::operation::{Answer, Operation};
 use crate::stores::{
-    Change, Created, EventPage, EventQuery, EventStore, JobFilter, JobStore, Recovered, StoreError,
+    Change, Created, EventPage, EventQuery, EventStore, JobFilter, JobStore, Lease, Recovered, StoreError,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use toolyard_protocol::{Id, Identity, Job, JobState, Timestamp};
@@ -17,6 +17,8 @@ pub struct Seen {
 /// The rest, looked at less often.
 #[derive(Debug, PartialEq)]
 pub struct Sums {
+    /// Who holds which job, which no query of the stores tells.
+    leases: Vec<Lease>,
     owners: Vec<Id>,
     all: Vec<(JobState, u64)>,
     anna: Vec<(JobState, u64)>,
@@ -33,8 +35,9 @@ impl Seen {
 }
 
 impl Sums {
-    pub async fn of(jobs: &dyn JobStore) -> Result<Sums, StoreError> {
+    pub async fn of(jobs: &dyn JobStore, leases: Vec<Lease>) -> Result<Sums, StoreError> {
         Ok(Sums {
+            leases,
             owners: jobs.owners().await?,
             all: jobs.count(None).await?,
             anna: jobs.count(Some(Identity::new("anna"))).await?,
