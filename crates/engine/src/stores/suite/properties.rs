@@ -5,10 +5,11 @@ use super::graph::{any, joint, query};
 use super::stores::{Stores, at, id, new_annotation, new_artifact};
 use crate::stores::sqlite::tests::Folder;
 use crate::stores::sqlite::{Database, NoFaults};
-use crate::stores::{Connection, Direction, GraphQuery, Hint, IdentityFilter};
+use crate::stores::{Connection, Direction, GraphQuery, Hint, IdentityFilter, StoreError};
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 const TEXTS: u64 = 300;
 const QUERIES: usize = 4000;
@@ -242,13 +243,16 @@ async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
         assert!(join_all(joins).await.iter().all(Result::is_ok));
     }
     let start = IdentityFilter { limit: 1, ..any() };
-    let walk = graph.walk(query(start, Direction::Out, u32::MAX)).await.unwrap();
+    let around = query(start, Direction::Out, u32::MAX);
+    let walk = graph.walk(around.clone()).await.unwrap();
     assert_eq!(walk.found.len(), 600);
     assert_eq!(
         walk.found.last().map(|last| last.depth),
         Some(20),
         "around the ring to the start's neighbours"
     );
+    let hurried = GraphQuery { budget: Duration::from_millis(1), ..around };
+    assert_eq!(graph.walk(hurried).await, Err(StoreError::Budget { ms: 1 }));
     database.close().await;
 }
 
