@@ -12,7 +12,7 @@ use toolyard_protocol::{Call, Caller, Error, Id, Outcome, Redactor};
 
 /// Everything a call needs on its way.
 pub struct Engine {
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
     pub audit: Arc<AuditLog>,
     pub cache: Arc<Cache>,
     pub redactor: Arc<dyn Redactor>,

@@ -42,6 +42,11 @@ impl Id {
         Some(Id(bytes))
     }
 
+    /// Any UUID's bytes, as they travel in binary formats.
+    pub fn from_bytes(bytes: [u8; 16]) -> Id {
+        Id(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

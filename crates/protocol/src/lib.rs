@@ -2,6 +2,7 @@
 //!
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 
+pub mod blob;
 pub mod call;
 pub mod caller;
 pub mod check;
@@ -9,6 +10,7 @@ pub mod digest;
 pub mod error;
 pub mod error_table;
 pub mod event;
+mod forms;
 pub mod id;
 pub mod job;
 pub mod name;
@@ -22,6 +24,7 @@ pub mod time;
 pub mod timing;
 pub mod tool;
 
+pub use blob::Blob;
 pub use call::{Call, Edge, Identity, TraceContext};
 pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
 pub use check::{CacheKey, Check, JsonView, Violation};

@@ -215,7 +215,7 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
     let redactor = Arc::new(NothingSecret);
-    Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
+    Ok(Engine { registry: Registry::new(snapshot).into(), audit, cache, redactor, clock, random })
 }
 
 async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {

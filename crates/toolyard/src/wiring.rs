@@ -6,8 +6,9 @@ use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
-use toolyard_engine::{Engine, Registry, Snapshot};
+use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::builtin::{self, Services};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Host, Loader, Walls};
 use toolyard_wire::view::View;
@@ -22,8 +23,12 @@ pub struct Place {
 pub struct Yard {
     pub root: PathBuf,
     pub state: PathBuf,
-    pub config: Config,
+    pub config: Arc<Config>,
     pub loader: Arc<Loader>,
+    /// Filled by [`Yard::engine`].
+    registry: Arc<Registry>,
+    /// The program's own tools that are turned on.
+    pub builtins: Vec<Candidate>,
 }
 
 impl Yard {
@@ -47,7 +52,7 @@ impl Yard {
             ));
         }
         let env: Vec<_> = std::env::vars_os().collect();
-        let config = Config::load(&root, &env)?;
+        let config = Arc::new(Config::load(&root, &env)?);
         let state = config.state_dir(&root);
         let launcher = Launcher::new(&state).map_err(|error| {
             Error::new(
@@ -60,11 +65,13 @@ impl Yard {
         let limits = config.limits.defaults();
         let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
-        Ok(Yard { root, state, config, loader: Arc::new(loader) })
+        let registry = Arc::new(Registry::default());
+        let builtins = builtins(&config, &registry)?;
+        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, builtins })
     }
 
     pub fn load(&self) -> Snapshot {
-        self.loader.load().into_snapshot()
+        self.loader.load().after(self.builtins.clone()).into_snapshot()
     }
 
     /// The engine over the loaded tools. From here on the state folder is needed.
@@ -81,8 +88,17 @@ impl Yard {
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
+        self.registry.replace(self.load());
+        Ok(Engine { registry: self.registry.clone(), audit, cache, redactor, clock, random })
     }
+}
+
+/// The tools of `[builtin]`, over what they work with.
+fn builtins(config: &Arc<Config>, registry: &Arc<Registry>) -> Result<Vec<Candidate>, Error> {
+    let services =
+        Services { registry: Arc::downgrade(registry), config: config.clone(), clock: Arc::new(SystemClock) };
+    builtin::candidates(&services, &config.builtin.on)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
 }
 
 /// The state folder belongs to its owner alone: it holds the audit log.

@@ -70,7 +70,14 @@ impl Yard {
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let registry = Registry::default();
         let redactor = Arc::new(toolyard_protocol::NothingSecret);
-        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, redactor, clock, random });
+        let engine = Arc::new(Engine {
+            registry: registry.into(),
+            audit: audit.unwrap(),
+            cache,
+            redactor,
+            clock,
+            random,
+        });
         let launcher = Arc::new(Launcher::new(&state).unwrap());
         let history = Mutex::new((0..tools).map(|_| Vec::new()).collect());
         let versions = Mutex::new(vec![0; tools]);

@@ -1,11 +1,13 @@
 //! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
 
 mod audit;
+mod builtin;
 mod cache;
 mod environment;
 mod limits;
 mod sandbox;
 mod server;
+mod shown;
 mod state;
 
 use std::ffi::OsString;
@@ -22,6 +24,7 @@ pub struct Config {
     pub cache: cache::Cache,
     pub sandbox: sandbox::Sandbox,
     pub state: state::State,
+    pub builtin: builtin::Builtin,
 }
 
 impl Config {
@@ -92,4 +95,5 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("cache", |config, fields| config.cache.read(fields)),
     ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
+    ("builtin", |config, fields| config.builtin.read(fields)),
 ];
