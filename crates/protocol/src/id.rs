@@ -42,7 +42,7 @@ impl Id {
         Some(Id(bytes))
     }
 
-    /// Any UUID's bytes, as they travel in binary formats.
+    /// As [`Id::as_bytes`] gave them.
     pub fn from_bytes(bytes: [u8; 16]) -> Id {
         Id(bytes)
     }
@@ -100,6 +100,7 @@ mod tests {
         let id = Id::from_parts(0x0192_3456_789a, [0xff; 10]);
         assert_eq!(id.to_string(), "01923456-789a-7fff-bfff-ffffffffffff");
         assert_eq!(Id::parse(&id.to_string()), Some(id));
+        assert_eq!(Id::from_bytes(*id.as_bytes()), id);
         assert_eq!(id.unix_ms(), 0x0192_3456_789a);
     }
 

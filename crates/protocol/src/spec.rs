@@ -81,6 +81,12 @@ impl Sandbox {
             Sandbox::NotNeeded => "not needed",
         }
     }
+
+    pub fn parse(text: &str) -> Option<Sandbox> {
+        [Sandbox::Full, Sandbox::Landlock, Sandbox::None, Sandbox::NotNeeded]
+            .into_iter()
+            .find(|sandbox| sandbox.as_str() == text)
+    }
 }
 
 /// So many calls in so long a time.

@@ -4,7 +4,9 @@ mod cli;
 mod commands;
 mod config;
 mod output;
+mod progress;
 mod reload;
+mod remote;
 mod terminal;
 mod wiring;
 

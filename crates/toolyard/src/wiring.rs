@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
+use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
 use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{self, Services};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Host, Loader, Walls};
+use toolyard_wire::outcome::Form;
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
 pub struct Place {
     pub yard: Option<PathBuf>,
+    /// A running server to talk to instead of a yard.
+    pub url: Option<String>,
     pub json: bool,
 }
 
@@ -74,6 +78,12 @@ impl Yard {
         self.loader.load().after(self.builtins.clone()).into_snapshot()
     }
 
+    /// The jobs of the yard, to look at; nothing is loaded or started.
+    pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
+        make_state_dir(&self.state)?;
+        open_jobs(&self.state, self.config.jobs.options())
+    }
+
     /// The engine over the loaded tools. From here on the state folder is needed.
     pub fn engine(&self) -> Result<Engine, Error> {
         make_state_dir(&self.state)?;
@@ -89,7 +99,8 @@ impl Yard {
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
         self.registry.replace(self.load());
-        Ok(Engine { registry: self.registry.clone(), audit, cache, redactor, clock, random })
+        let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
+        Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
 }
 
@@ -99,6 +110,20 @@ fn builtins(config: &Arc<Config>, registry: &Arc<Registry>) -> Result<Vec<Candid
         Services { registry: Arc::downgrade(registry), config: config.clone(), clock: Arc::new(SystemClock) };
     builtin::candidates(&services, &config.builtin.on)
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
+}
+
+fn open_jobs(state: &Path, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let database = Database::open(&state.join("yard.sqlite"), Arc::new(NoFaults))?;
+    let parts = jobs::Parts {
+        store: Arc::new(SqliteJobs::new(database.clone())),
+        events: Arc::new(SqliteEvents::new(database)),
+        form: Arc::new(Form),
+        steady: Arc::new(SteadyClock::open(state, &clock)),
+        clock: clock.clone(),
+        options,
+    };
+    Ok(Jobs::open(state, new_id(clock.as_ref(), &SystemRandom), parts)?)
 }
 
 /// The state folder belongs to its owner alone: it holds the audit log.

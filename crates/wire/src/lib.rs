@@ -4,15 +4,18 @@
 
 pub mod answer;
 pub mod arguments;
+pub mod batch;
 pub mod cache_key;
 pub mod checkup;
 pub mod context;
 pub mod doc;
 pub mod envelope;
 pub mod history;
+pub mod jobs;
 pub mod json;
 pub mod listing;
 pub mod msgpack;
+pub mod outcome;
 pub mod plain;
 pub mod problems;
 pub mod redact;

@@ -8,6 +8,8 @@ mod events;
 mod graph;
 mod jobs;
 mod kept;
+mod notice;
+pub mod sqlite;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,

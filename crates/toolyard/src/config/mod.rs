@@ -4,6 +4,7 @@ mod audit;
 mod builtin;
 mod cache;
 mod environment;
+mod jobs;
 mod limits;
 mod sandbox;
 mod server;
@@ -22,6 +23,7 @@ pub struct Config {
     pub limits: limits::Limits,
     pub audit: audit::Audit,
     pub cache: cache::Cache,
+    pub jobs: jobs::Jobs,
     pub sandbox: sandbox::Sandbox,
     pub state: state::State,
     pub builtin: builtin::Builtin,
@@ -93,6 +95,7 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("limits", |config, fields| config.limits.read(fields)),
     ("audit", |config, fields| config.audit.read(fields)),
     ("cache", |config, fields| config.cache.read(fields)),
+    ("jobs", |config, fields| config.jobs.read(fields)),
     ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
     ("builtin", |config, fields| config.builtin.read(fields)),

@@ -102,7 +102,7 @@ fn call_with(id: Id, arguments: &'static str) -> Call {
         identity: Identity::local(),
         edge: Edge::Cli,
         deadline: None,
-        timing_hint: None,
+        wait: Default::default(),
         trace: None,
         idempotency_key: None,
     }
