@@ -7,6 +7,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
+use toolyard_engine::stores::sqlite;
 use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{self, Services};
@@ -31,6 +32,7 @@ pub struct Yard {
     pub loader: Arc<Loader>,
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
+    jobs: JobsDoor,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
 }
@@ -70,8 +72,9 @@ impl Yard {
         let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
         let registry = Arc::new(Registry::default());
+        let jobs = jobs_door(state.clone(), config.jobs.options());
         let builtins = builtins(&config, &registry)?;
-        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, builtins })
+        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins })
     }
 
     pub fn load(&self) -> Snapshot {
@@ -112,15 +115,22 @@ fn builtins(config: &Arc<Config>, registry: &Arc<Registry>) -> Result<Vec<Candid
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
 }
 
+fn jobs_door(state: PathBuf, options: jobs::Options) -> JobsDoor {
+    JobsDoor::new(move || {
+        make_state_dir(&state)?;
+        open_jobs(&state, options.clone())
+    })
+}
+
 fn open_jobs(state: &Path, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let database = Database::open(&state.join("yard.sqlite"), Arc::new(NoFaults))?;
+    let database = sqlite::Database::open(&state.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
+    let events = sqlite::Events::new(database.clone(), sqlite::RING);
     let parts = jobs::Parts {
-        store: Arc::new(SqliteJobs::new(database.clone())),
-        events: Arc::new(SqliteEvents::new(database)),
+        store: Arc::new(sqlite::Jobs::new(database, &events)),
+        events: Arc::new(events),
         form: Arc::new(Form),
-        steady: Arc::new(SteadyClock::open(state, &clock)),
-        clock: clock.clone(),
+        clock: Arc::new(SteadyClock::open(state, &clock)),
         options,
     };
     Ok(Jobs::open(state, new_id(clock.as_ref(), &SystemRandom), parts)?)

@@ -4,7 +4,7 @@ use super::Jobs;
 use super::start::end_state;
 use crate::stores::{Change, Durability, Ending, Lease, StoreError};
 use std::time::Duration;
-use toolyard_protocol::{Outcome, Timestamp, Timing};
+use toolyard_protocol::{Outcome, Timing};
 
 impl Jobs {
     /// Keeps the end, trying again while the disk is full. Gives back what may be told: nothing when another worker
@@ -17,15 +17,14 @@ impl Jobs {
         awaited: bool,
     ) -> Option<Outcome> {
         let state = end_state(&outcome);
-        let keep = self.options.keep(timing, state);
+        let ttl = self.options.keep(timing, state);
         let kept = self.form.write(&outcome);
         // A caller who waits gets the result as soon as it survives our death; for one who comes back later it
         // must survive a power cut before it is shown as done.
         let durability = if awaited { Durability::Written } else { Durability::Synced };
         let mut pause = Duration::from_millis(50);
         loop {
-            let expires = Timestamp::from_unix_ms(self.steady.now().unix_ms() + keep.as_millis() as u64);
-            let ending = Ending { state, outcome: Some(kept.clone()), now: self.now(), expires };
+            let ending = Ending { state, outcome: Some(kept.clone()), now: self.now(), ttl };
             match self.store.finish(lease, ending, durability).await {
                 Ok(Change::Made) => return Some(outcome),
                 Ok(Change::LeaseLost) | Err(StoreError::Stopped) => return None,

@@ -41,8 +41,6 @@ pub struct Jobs {
     events: Arc<dyn EventStore>,
     form: Arc<dyn OutcomeForm>,
     clock: Arc<dyn Clock>,
-    /// For expiry: a clock that does not jump.
-    steady: Arc<dyn Clock>,
     owner: Owner,
     options: Options,
     live: Live,
@@ -63,8 +61,8 @@ pub struct Parts {
     pub store: Arc<dyn JobStore>,
     pub events: Arc<dyn EventStore>,
     pub form: Arc<dyn OutcomeForm>,
+    /// One that does not jump: it decides when a job has expired.
     pub clock: Arc<dyn Clock>,
-    pub steady: Arc<dyn Clock>,
     pub options: Options,
 }
 
@@ -72,19 +70,9 @@ impl Jobs {
     /// `id` names this process among those that share the state folder.
     pub fn open(state_dir: &std::path::Path, id: Id, parts: Parts) -> Result<Arc<Jobs>, OwnerError> {
         let owner = Owner::register(state_dir, id)?;
-        let Parts { store, events, form, clock, steady, options } = parts;
+        let Parts { store, events, form, clock, options } = parts;
         let live = Live::new(&options);
-        Ok(Arc::new_cyclic(|me| Jobs {
-            store,
-            events,
-            form,
-            clock,
-            steady,
-            owner,
-            options,
-            live,
-            me: me.clone(),
-        }))
+        Ok(Arc::new_cyclic(|me| Jobs { store, events, form, clock, owner, options, live, me: me.clone() }))
     }
 
     pub fn store(&self) -> &Arc<dyn JobStore> {
@@ -171,7 +159,7 @@ impl Jobs {
     }
 
     async fn remove_expired(&self) -> Result<(), Error> {
-        while self.store.expire(self.steady.now(), 500).await? == 500 {}
+        while self.store.expire(self.now(), 500).await? == 500 {}
         Ok(())
     }
 

@@ -76,6 +76,7 @@ impl Jobs {
             timing: spec.timing,
             now: self.now(),
             owner: self.owner.id,
+            ttl: self.options.keep_failed,
             key: key.map(|key| redactor.text(key).unwrap_or_else(|| key.clone())),
             trace: call.trace.map(|trace| trace.as_str().to_owned()),
             max_open: self.options.max_open,

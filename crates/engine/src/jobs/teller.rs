@@ -36,10 +36,10 @@ impl Teller {
 
     async fn ask_and_wait(&self, question: Question) -> Result<toolyard_protocol::Answer, Error> {
         let answered = self.jobs.live.ask(self.lease.id, question)?;
-        self.jobs.store.waiting(self.lease, true).await?;
+        self.jobs.store.waiting(self.lease, true, self.jobs.now()).await?;
         let answer = answered.await;
         if self.jobs.live.questions(self.lease.id).is_empty() {
-            self.jobs.store.waiting(self.lease, false).await?;
+            self.jobs.store.waiting(self.lease, false, self.jobs.now()).await?;
         }
         answer.unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the job is over")))
     }
@@ -50,9 +50,9 @@ impl Caller for Teller {
         // No one listening is no fault.
         let _ = self.notes.send(Note::Progress(progress.clone()));
         if self.is_due() {
-            let (store, lease) = (self.jobs.store.clone(), self.lease);
+            let (store, lease, now) = (self.jobs.store.clone(), self.lease, self.jobs.now());
             // Progress that could not be written is replaced by the next.
-            tokio::spawn(async move { store.progress(lease, progress).await.map(|_| ()) });
+            tokio::spawn(async move { store.progress(lease, progress, now).await.map(|_| ()) });
         }
     }
 

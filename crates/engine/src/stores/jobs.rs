@@ -1,6 +1,7 @@
 //! Jobs as a store keeps them: leased to one worker at a time, fenced, deduplicated by key.
 
 use super::{Durability, Reply};
+use std::time::Duration;
 use toolyard_protocol::{Id, Identity, Job, JobState, Payload, Progress, Timestamp, Timing};
 
 /// All changes of one job are ordered; a change with a lease that is no longer in force does nothing and says so.
@@ -100,8 +101,8 @@ pub struct Ending {
     pub state: JobState,
     pub outcome: Option<Payload>,
     pub now: Timestamp,
-    /// When the row may be removed, on the clock that `expire` is asked with.
-    pub expires: Timestamp,
+    /// How long the row is kept after `now`.
+    pub ttl: Duration,
 }
 
 #[derive(Clone, Debug, Default)]

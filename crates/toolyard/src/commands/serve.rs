@@ -45,9 +45,13 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     reload::tell(snapshot.problems());
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
+    // Jobs that an earlier process left unfinished are taken up now.
+    let jobs = engine.jobs.jobs()?;
+    jobs.tend(engine.registry.clone(), engine.passage());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     serve(listener, engine.clone(), options(server), stop_signal()?).await;
     drop(watcher);
+    jobs.shut_down().await;
     engine.audit.close();
     output::note("stopped");
     Ok(0)
