@@ -5,10 +5,12 @@
 pub mod audit;
 pub mod batch;
 pub mod behalf;
+pub mod blobs;
 pub mod cache;
 pub mod changes;
 pub mod clock;
 pub mod controls;
+pub mod faults;
 mod gates;
 pub mod jobs;
 pub mod pipeline;
@@ -19,8 +21,10 @@ pub mod stores;
 pub mod tasks;
 
 pub use behalf::{Behalf, Found};
+pub use blobs::Blobs;
 pub use changes::Changes;
 pub use controls::Controls;
+pub use faults::{Fault, Faults, NoFaults};
 pub use pipeline::Engine;
 pub use prompts::{NoPrompts, Prompts};
 pub use registry::{
