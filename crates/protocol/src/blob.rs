@@ -97,7 +97,8 @@ const VALUES: [u8; 256] = {
     values
 };
 
-fn encode(bytes: &[u8]) -> String {
+/// Standard base64 with padding.
+pub fn encode(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let group = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];

@@ -1,6 +1,6 @@
-//! How ids and times look in the requests and responses of typed tools.
+//! How ids, hashes and times look in the requests and responses of typed tools.
 
-use crate::{Id, Timestamp};
+use crate::{Hash, Id, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -59,6 +59,60 @@ impl JsonSchema for Id {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "format": "uuid" })
+    }
+}
+
+/// 64 hex characters in JSON, 32 bytes in MsgPack; read in either form.
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&self.hex())
+        } else {
+            serializer.serialize_bytes(self.as_bytes())
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(HashForm)
+        } else {
+            deserializer.deserialize_any(HashForm)
+        }
+    }
+}
+
+struct HashForm;
+
+impl Visitor<'_> for HashForm {
+    type Value = Hash;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a hash")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hash, E> {
+        Hash::parse(text).ok_or_else(|| E::custom("not a hash: it must have 64 characters, 0-9 and a-f"))
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Hash, E> {
+        let bytes = bytes.try_into().map_err(|_| E::custom("not a hash: it must have 32 bytes"))?;
+        Ok(Hash::from_bytes(bytes))
+    }
+}
+
+impl JsonSchema for Hash {
+    fn schema_name() -> Cow<'static, str> {
+        "Hash".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
     }
 }
 

@@ -1,19 +1,18 @@
 //! Puts the parts together: configuration, host, launcher, loader, audit log, engine.
 
 use crate::config::Config;
+use crate::state::State;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
-use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
-use toolyard_engine::stores::sqlite;
+use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::{Jobs, JobsDoor};
 use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::builtin::{self, Services};
+use toolyard_runtimes::builtin::{self, Files, Services};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Host, Loader, Walls};
-use toolyard_wire::outcome::Form;
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
@@ -40,10 +39,12 @@ pub struct Yard {
 impl Yard {
     /// Opens the yard named on the command line, else the current folder.
     pub fn open(place: &Place) -> Result<Yard, Error> {
-        Yard::open_at(place.yard.as_deref().unwrap_or(Path::new(".")))
+        Yard::open_with(place, |_| {})
     }
 
-    pub fn open_at(path: &Path) -> Result<Yard, Error> {
+    /// The same, with what flags change in the configuration.
+    pub fn open_with(place: &Place, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
+        let path = place.yard.as_deref().unwrap_or(Path::new("."));
         let root = std::fs::canonicalize(path).map_err(|error| {
             Error::new(
                 ErrorKind::FileNotFound,
@@ -58,7 +59,9 @@ impl Yard {
             ));
         }
         let env: Vec<_> = std::env::vars_os().collect();
-        let config = Arc::new(Config::load(&root, &env)?);
+        let mut config = Config::load(&root, &env)?;
+        change(&mut config);
+        let config = Arc::new(config);
         let state = config.state_dir(&root);
         let launcher = Launcher::new(&state).map_err(|error| {
             Error::new(
@@ -72,8 +75,18 @@ impl Yard {
         let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
         let registry = Arc::new(Registry::default());
-        let jobs = jobs_door(state.clone(), config.jobs.options());
-        let builtins = builtins(&config, &registry)?;
+        let kept = State::new(state.clone());
+        let jobs = kept.jobs_door(config.jobs.options());
+        let services = Services {
+            registry: Arc::downgrade(&registry),
+            config: config.clone(),
+            jobs: jobs.clone(),
+            stores: kept.stores_door(),
+            files: Files::new(root.clone(), state.clone()),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        };
+        let builtins = builtins(&config, services)?;
         Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins })
     }
 
@@ -83,8 +96,7 @@ impl Yard {
 
     /// The jobs of the yard, to look at; nothing is loaded or started.
     pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
-        make_state_dir(&self.state)?;
-        open_jobs(&self.state, self.config.jobs.options())
+        self.jobs.jobs().cloned()
     }
 
     /// The engine over the loaded tools. From here on the state folder is needed.
@@ -108,32 +120,9 @@ impl Yard {
 }
 
 /// The tools of `[builtin]`, over what they work with.
-fn builtins(config: &Arc<Config>, registry: &Arc<Registry>) -> Result<Vec<Candidate>, Error> {
-    let services =
-        Services { registry: Arc::downgrade(registry), config: config.clone(), clock: Arc::new(SystemClock) };
-    builtin::candidates(&services, &config.builtin.on)
+fn builtins(config: &Arc<Config>, services: Services) -> Result<Vec<Candidate>, Error> {
+    builtin::candidates(&Arc::new(services), &config.builtin.on)
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
-}
-
-fn jobs_door(state: PathBuf, options: jobs::Options) -> JobsDoor {
-    JobsDoor::new(move || {
-        make_state_dir(&state)?;
-        open_jobs(&state, options.clone())
-    })
-}
-
-fn open_jobs(state: &Path, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let database = sqlite::Database::open(&state.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
-    let events = sqlite::Events::new(database.clone(), sqlite::RING);
-    let parts = jobs::Parts {
-        store: Arc::new(sqlite::Jobs::new(database, &events)),
-        events: Arc::new(events),
-        form: Arc::new(Form),
-        clock: Arc::new(SteadyClock::open(state, &clock)),
-        options,
-    };
-    Ok(Jobs::open(state, new_id(clock.as_ref(), &SystemRandom), parts)?)
 }
 
 /// The state folder belongs to its owner alone: it holds the audit log.

@@ -24,7 +24,7 @@ impl JsonView for View {
         }
         let shown = match payload.format() {
             Format::Json => payload.bytes().clone(),
-            Format::MsgPack => msgpack::to_json(payload.bytes())
+            Format::MsgPack => msgpack::to_log(payload.bytes())
                 .map_err(|defect| {
                     Error::new(ErrorKind::InvalidInput, format!("not valid MsgPack: {defect}"))
                 })?

@@ -14,6 +14,7 @@ impl ConfigView for Config {
             section("cache", self.cache.settings()),
             section("sandbox", self.sandbox.settings()),
             section("state", self.state.settings()),
+            section("jobs", self.jobs.settings()),
             section("builtin", self.builtin.settings()),
         ]
     }

@@ -7,7 +7,7 @@ use serde::ser::{self, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use toolyard_protocol::{Format, Payload};
+use toolyard_protocol::{Error, ErrorKind, Format, Payload};
 
 /// One JSON value. In JSON its digits and its order of members survive; in MsgPack it is the value that travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,19 @@ impl AnyJson {
     pub fn new(payload: Payload) -> Option<AnyJson> {
         let sound = payload.format() == Format::Json && crate::json::scan(payload.bytes()).is_ok();
         sound.then_some(AnyJson(payload))
+    }
+
+    /// Any payload; MsgPack becomes JSON, its bytes base64.
+    pub fn of(payload: Payload) -> Result<AnyJson, Error> {
+        let unreadable =
+            |what: String| Error::new(ErrorKind::Internal, format!("a kept value is damaged: {what}"));
+        match payload.format() {
+            Format::Json => AnyJson::new(payload).ok_or_else(|| unreadable("not JSON".to_owned())),
+            Format::MsgPack => {
+                let json = crate::msgpack::to_json(payload.bytes());
+                Ok(AnyJson(Payload::json(json.map_err(|defect| unreadable(defect.to_string()))?)))
+            }
+        }
     }
 
     pub fn is_object(&self) -> bool {

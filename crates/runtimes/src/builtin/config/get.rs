@@ -1,7 +1,7 @@
 //! `config.get`: one value, one section, or everything.
 
-use super::{ConfigView, Section, Setting};
-use crate::builtin::rules;
+use super::{Section, Setting};
+use crate::builtin::{Services, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use toolyard_protocol::text::nearest;
 use toolyard_protocol::{Annotations, Context, Error, ErrorKind, Request, Tool, Violation};
 use toolyard_wire::view::is_secret_name;
 
-pub struct Get(pub Arc<dyn ConfigView>);
+pub struct Get(pub Arc<Services>);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct GetRequest {
@@ -61,7 +61,7 @@ impl Tool for Get {
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<GetResponse, Error> {
         let GetRequest { section, key } = request;
-        let sections = self.0.sections();
+        let sections = self.0.config.sections();
         let value = match (&section, &key) {
             (None, _) => Shown::Sections(sections.iter().map(|one| (one.name, keys(one))).collect()),
             (Some(section), None) => Shown::Keys(keys(find_section(&sections, section)?)),

@@ -1,19 +1,17 @@
 //! `tool.list`: which tools there are, page by page.
 
-use crate::builtin::rules;
+use crate::builtin::{Services, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Weak;
-use toolyard_engine::Registry;
+use std::sync::Arc;
 use toolyard_protocol::{
     Annotations, Context, Error, ErrorKind, Payload, Request, Tool, ToolSpec, Violation,
 };
 use toolyard_wire::typed::AnyJson;
 
-pub struct List(pub Weak<Registry>);
+pub struct List(pub Arc<Services>);
 
 const DEFAULT_LIMIT: u64 = 100;
-const MAX_LIMIT: u64 = 1000;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
@@ -63,7 +61,7 @@ pub struct Listed {
 
 impl Request for ListRequest {
     fn check(&self, broken: &mut Vec<Violation>) {
-        rules::number(broken, "/limit", self.limit, 1..=MAX_LIMIT);
+        rules::limit(broken, self.limit);
     }
 }
 
@@ -80,7 +78,7 @@ impl Tool for List {
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {
         let gone = || Error::new(ErrorKind::Unavailable, "the server is shutting down");
-        let snapshot = self.0.upgrade().ok_or_else(gone)?.snapshot();
+        let snapshot = self.0.registry.upgrade().ok_or_else(gone)?.snapshot();
         let wanted = |spec: &&ToolSpec| {
             let in_module = request.module.as_deref().is_none_or(|module| spec.name.module() == module);
             in_module && request.after.as_deref().is_none_or(|after| spec.name.as_str() > after)

@@ -1,12 +1,12 @@
 //! `yard.ping`: the shortest answer there is, with the server's time.
 
+use crate::builtin::Services;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use toolyard_engine::clock::Clock;
 use toolyard_protocol::{Annotations, Context, Error, Request, Timestamp, Tool};
 
-pub struct Ping(pub Arc<dyn Clock>);
+pub struct Ping(pub Arc<Services>);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct PingRequest {}
