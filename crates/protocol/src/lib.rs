@@ -3,6 +3,7 @@
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 
 pub mod batch;
+pub mod blob;
 pub mod call;
 pub mod caller;
 pub mod check;
@@ -10,6 +11,7 @@ pub mod digest;
 pub mod error;
 pub mod error_table;
 pub mod event;
+mod forms;
 pub mod hash;
 pub mod id;
 pub mod job;
@@ -26,6 +28,7 @@ pub mod time;
 pub mod timing;
 pub mod tool;
 
+pub use blob::Blob;
 pub use call::{Call, Edge, Identity, TraceContext, Wait};
 pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
 pub use check::{CacheKey, Check, JsonView, OutcomeForm, Violation};

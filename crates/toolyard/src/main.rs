@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod reload;
 mod remote;
+mod state;
 mod terminal;
 mod wiring;
 

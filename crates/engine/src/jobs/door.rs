@@ -6,7 +6,11 @@ use toolyard_protocol::{Error, ErrorKind};
 
 type Open = Box<dyn Fn() -> Result<Arc<Jobs>, Error> + Send + Sync>;
 
-pub struct JobsDoor {
+/// Clones lead to the same service.
+#[derive(Clone)]
+pub struct JobsDoor(Arc<Door>);
+
+struct Door {
     opened: OnceLock<Arc<Jobs>>,
     /// Held while opening, so that it happens once. A failure is tried again by the next who comes.
     open: Mutex<Open>,
@@ -14,7 +18,7 @@ pub struct JobsDoor {
 
 impl JobsDoor {
     pub fn new(open: impl Fn() -> Result<Arc<Jobs>, Error> + Send + Sync + 'static) -> JobsDoor {
-        JobsDoor { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
+        JobsDoor(Arc::new(Door { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }))
     }
 
     /// For engines that run no jobs.
@@ -23,19 +27,19 @@ impl JobsDoor {
     }
 
     pub fn jobs(&self) -> Result<&Arc<Jobs>, Error> {
-        if let Some(jobs) = self.opened.get() {
+        if let Some(jobs) = self.0.opened.get() {
             return Ok(jobs);
         }
-        let open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(jobs) = self.opened.get() {
+        let open = self.0.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(jobs) = self.0.opened.get() {
             return Ok(jobs);
         }
         let jobs = open()?;
-        Ok(self.opened.get_or_init(|| jobs))
+        Ok(self.0.opened.get_or_init(|| jobs))
     }
 
     /// The service, if anyone has needed it.
     pub fn if_open(&self) -> Option<&Arc<Jobs>> {
-        self.opened.get()
+        self.0.opened.get()
     }
 }

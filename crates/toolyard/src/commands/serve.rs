@@ -24,11 +24,11 @@ pub struct Args {
 
 pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
     place.yard = args.dir.or(place.yard);
-    let mut yard = Yard::open(&place)?;
-    if let Some(text) = &args.listen {
-        yard.config.server.listen =
-            parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
-    }
+    let listen = args.listen.as_deref().map(parse_listen).transpose();
+    let listen = listen.map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
+    let yard = Yard::open_with(&place, |config| {
+        config.server.listen = listen.unwrap_or(config.server.listen);
+    })?;
     large_runtime()?.block_on(run_server(yard))
 }
 

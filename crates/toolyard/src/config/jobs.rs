@@ -1,7 +1,9 @@
 //! `[jobs]`: how many there may be, and how long they are remembered.
 
+use super::shown;
 use std::time::Duration;
 use toolyard_engine::jobs::Options;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
@@ -30,6 +32,20 @@ impl Jobs {
         for (name, range, slot) in slots {
             *slot = fields.integer(name, range).or(*slot);
         }
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let options = self.options();
+        let seconds = |value: Duration| Setting::Number(value.as_secs());
+        vec![
+            ("max_open", Setting::Number(options.max_open)),
+            ("max_open_per_caller", Setting::Number(options.max_open_of_caller)),
+            ("max_running", shown::number(options.max_running)),
+            ("max_running_per_caller", shown::number(options.max_running_of_caller)),
+            ("keep_short_seconds", seconds(options.keep_short)),
+            ("keep_long_seconds", seconds(options.keep_long)),
+            ("keep_failed_seconds", seconds(options.keep_failed)),
+        ]
     }
 
     pub fn options(&self) -> Options {

@@ -1,12 +1,14 @@
 //! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
 
 mod audit;
+mod builtin;
 mod cache;
 mod environment;
 mod jobs;
 mod limits;
 mod sandbox;
 mod server;
+mod shown;
 mod state;
 
 use std::ffi::OsString;
@@ -24,6 +26,7 @@ pub struct Config {
     pub jobs: jobs::Jobs,
     pub sandbox: sandbox::Sandbox,
     pub state: state::State,
+    pub builtin: builtin::Builtin,
 }
 
 impl Config {
@@ -95,4 +98,5 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("jobs", |config, fields| config.jobs.read(fields)),
     ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
+    ("builtin", |config, fields| config.builtin.read(fields)),
 ];
