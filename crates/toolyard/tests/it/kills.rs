@@ -17,7 +17,7 @@ fn kills() -> u64 {
     std::env::var("YARD_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
-const TOOLS: [&str; 4] = ["once_long", "once_short", "again_long", "again_short"];
+const TOOLS: [&str; 5] = ["once_long", "once_short", "again_long", "again_short", "cas_store"];
 const CLIENTS: u64 = 4;
 
 #[test]
@@ -57,10 +57,12 @@ fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
 /// Each writes to the ledger when it starts and when it ends.
 fn make_tools(yard: &Yard) {
     fs::create_dir(yard.path("out")).unwrap();
+    fs::write(yard.path("out/ledger"), "").unwrap();
+    yard.file("toolyard.toml", "[builtin]\ncas = true\n");
     let script = r#"read -r line; n=${line#*:}; n=${n%\}}
         echo "start $n" >>out/ledger; sleep 0.0$((n % 7)); echo "end $n" >>out/ledger
         echo "{\"data\":{\"n\":$n}}""#;
-    for name in TOOLS {
+    for name in &TOOLS[..4] {
         let timing = if name.ends_with("long") { "async_long" } else { "async_short" };
         let extra = json!({
             "timing": timing,
@@ -78,6 +80,15 @@ struct Load {
     /// Calls without an answer: sent again with the same key, as a careful client does.
     unanswered: Mutex<Vec<u64>>,
     acknowledged: Mutex<HashMap<u64, Acknowledged>>,
+    /// The hashes that were given for stored content.
+    stored: Mutex<HashMap<u64, String>>,
+}
+
+/// Base64 of content that only `n` has; some is larger than what is proven at once.
+fn blob(n: u64) -> String {
+    let size = if n.is_multiple_of(2) { 300 } else { 8_000 };
+    // Twelve digits are three bytes four times over, and digits are base64.
+    format!("{n:012}").repeat(size)
 }
 
 struct Acknowledged {
@@ -87,7 +98,7 @@ struct Acknowledged {
 }
 
 fn tool_of(n: u64) -> &'static str {
-    TOOLS[(n % 4) as usize]
+    TOOLS[(n % 5) as usize]
 }
 
 impl Load {
@@ -99,12 +110,12 @@ impl Load {
             let n = again.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
             let path = format!("/v1/tools/{}", tool_of(n));
             let key = format!("key-{n}");
-            let sent = client.write(
-                "POST",
-                &path,
-                &[("idempotency-key", &key)],
-                json!({"n": n}).to_string().as_bytes(),
-            );
+            let stores = tool_of(n) == "cas_store";
+            // Storing is the same however often it is done, so it needs no key and makes no job.
+            let headers: &[(&str, &str)] = if stores { &[] } else { &[("idempotency-key", &key)] };
+            let body =
+                if stores { json!({"data": blob(n), "mime_type": "text/plain"}) } else { json!({"n": n}) };
+            let sent = client.write("POST", &path, headers, body.to_string().as_bytes());
             let answer = sent.and_then(|()| client.read());
             match answer {
                 Ok(answer) if matches!(answer.status, 200 | 202) => self.acknowledge(n, &answer.json(), yard),
@@ -122,6 +133,11 @@ impl Load {
     }
 
     fn acknowledge(&self, n: u64, outcome: &Value, yard: &Yard) {
+        if tool_of(n) == "cas_store" {
+            let hash = outcome["data"]["hash"].as_str().unwrap().to_owned();
+            self.stored.lock().unwrap().insert(n, hash);
+            return;
+        }
         let ended = outcome["meta"]["job_state"] == "complete";
         if ended {
             assert_eq!(outcome["data"]["n"], n, "the answer of another call: {outcome}");
@@ -179,6 +195,13 @@ fn judge(server: &Server, yard: &Yard, load: Load, kills: u64) {
     for (n, count) in &starts {
         assert!(tool_of(*n).starts_with("again") || *count == 1, "{} {n} ran {count} times", tool_of(*n));
     }
+    let stored = load.stored.into_inner().unwrap();
+    for (n, hash) in &stored {
+        let body = json!({"hash": hash}).to_string();
+        let answer = server.client().send("POST", "/v1/tools/cas_get", &[], body.as_bytes());
+        assert_eq!(answer.status, 200, "blob {n} is lost: {}", answer.json());
+        assert_eq!(answer.json()["data"]["data"], blob(*n), "blob {n} is another");
+    }
     let promised = load.acknowledged.into_inner().unwrap();
     let (mut unknown, mut complete) = (0, 0);
     for (n, promise) in &promised {
@@ -198,8 +221,11 @@ fn judge(server: &Server, yard: &Yard, load: Load, kills: u64) {
             other => panic!("job {n} ended as {other}: {job}"),
         }
     }
-    eprintln!("{kills} kills: {} jobs acknowledged, {complete} complete, {unknown} unknown", promised.len());
-    assert!(promised.len() as u64 > kills && complete > 0, "the load was too light to tell anything");
+    let (jobs, blobs) = (promised.len(), stored.len());
+    eprintln!(
+        "{kills} kills: {jobs} jobs acknowledged, {complete} complete, {unknown} unknown, {blobs} blobs intact"
+    );
+    assert!(jobs as u64 > kills && complete > 0 && blobs > 0, "the load was too light to tell anything");
 }
 
 /// A small file system that outlives the server, in a mount namespace of its own.
@@ -217,7 +243,7 @@ impl SmallDisk {
             return None;
         }
         let mount = format!(
-            "mount -t tmpfs -o size=32m,mode=700 tmpfs '{}' && echo ready && exec sleep 100000",
+            "mount -t tmpfs -o size=96m,mode=700 tmpfs '{}' && echo ready && exec sleep 100000",
             state.display()
         );
         let mut command = Command::new("unshare");
@@ -250,7 +276,9 @@ impl SmallDisk {
 
     fn fill(&self) {
         let Ok(mut ballast) = fs::File::create(self.ballast()) else { return };
-        while ballast.write_all(&[1; 4096]).is_ok() {}
+        let much = vec![1; 1 << 20];
+        while ballast.write_all(&much).is_ok() {}
+        while ballast.write_all(&much[..4096]).is_ok() {}
     }
 
     fn make_room(&self) {
