@@ -31,10 +31,7 @@ impl Engine {
         let started = Instant::now();
         let mut outcome = match self.admit(&call, started) {
             Ok(entry) => self.run_admitted(&call, &entry, started).await,
-            Err(error) => {
-                let error = gates::redact::error(self.redactor.as_ref(), error);
-                gates::record::refused(&self.audit, &self.shown(&call), error).await
-            }
+            Err(error) => gates::record::refused(&self.audit, &self.shown(&call), self.hide(error)).await,
         };
         outcome.meta.call_id = Some(call.id);
         outcome.meta.duration = started.elapsed();
@@ -42,6 +39,11 @@ impl Engine {
             error.correlation_id = Some(call.id);
         }
         outcome
+    }
+
+    /// Hides secrets in an error of something that never became a call.
+    pub fn hide(&self, error: Error) -> Error {
+        gates::redact::error(self.redactor.as_ref(), error)
     }
 
     /// The gates before anything is started.
@@ -63,6 +65,7 @@ impl Engine {
         outcome.meta.duration = started.elapsed();
         gates::record::end(&self.audit, begun, outcome).await
     }
+
     /// The call as the audit log may see it.
     fn shown<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
         gates::redact::call(self.redactor.as_ref(), call)

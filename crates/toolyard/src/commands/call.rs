@@ -33,7 +33,7 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
 async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
-    let arguments = read_arguments(&args.arguments, schema)?;
+    let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.hide(error))?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
     let call = Call { deadline, ..Call::new(engine.call_id(), args.name, arguments, Edge::Cli) };
     let _spinner = output::Spinner::start(format!("calling {}", call.tool));
