@@ -29,6 +29,7 @@ mod kept;
 mod kinds;
 mod memory;
 mod origins;
+mod planted;
 mod secrets;
 mod support;
 mod trees;
