@@ -19,7 +19,9 @@ use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
 use super::watch::{Excess, Watch};
-use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds};
+use super::{
+    ChildError, Command, Confinement, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds,
+};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
@@ -83,6 +85,11 @@ impl Launcher {
     /// The strongest confinement this machine gives, found out once by trying.
     pub fn sandbox_level(&self) -> Level {
         self.sandbox
+    }
+
+    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        self.system.filter(confinement)
     }
 
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or

@@ -58,11 +58,7 @@ impl Plan {
             plan.step(op::POWERLESS);
             landlock::write(&mut plan, confinement, system)?;
             // The last step: it forbids what the others do.
-            plan.step(op::FILTER).block(&filter::program(
-                confinement.level,
-                confinement.network,
-                system.empty.is_some(),
-            ));
+            plan.step(op::FILTER).block(&system.filter(confinement));
         }
         if plan.steps.is_empty() {
             return Ok(None);

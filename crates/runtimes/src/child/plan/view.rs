@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::empty::Empty;
 use super::landlock::Abi;
 use super::place::{self, Access, Link, Place, places};
-use super::{Plan, op};
+use super::{Plan, filter, op};
 use crate::child::image::Image;
 use crate::child::{ChildError, Confinement, Level, Network, TreeLevel};
 
@@ -114,6 +114,10 @@ impl System {
 }
 
 impl System {
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        filter::program(confinement.level, confinement.network, self.empty.is_some())
+    }
+
     /// The namespaces that a program at this level enters.
     pub fn shared(&self, level: Level) -> Option<&Empty> {
         self.empty.as_ref().filter(|_| level == Level::Full)
