@@ -98,6 +98,19 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_a_member_whatever_its_name() {
+        // A reader that keeps raw texts under this name would show the validator another value than the tool gets.
+        let schema =
+            r#"{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false}"#;
+        for value in [
+            r#"{"$serde_json::private::RawValue":"{\"a\":1}"}"#,
+            r#"{"\u0024serde_json::private::RawValue":"{}"}"#,
+        ] {
+            assert_eq!(violations(schema, value).len(), 1, "{value}");
+        }
+    }
+
+    #[test]
     fn both_drafts_are_known_and_no_other() {
         let with = |uri: &str| {
             Schema::compile(format!(r#"{{"$schema":"{uri}","type":"object"}}"#).as_bytes()).map(|_| ())
