@@ -29,7 +29,8 @@ pub enum Answer {
 }
 
 impl Operation {
-    /// Whether this answer promises that something survives a power cut.
+    /// Whether this answer promises that something new survives a power cut. A cancel may be a wish that was there
+    /// before, and so writes nothing.
     pub fn promises(&self, answer: &Answer) -> bool {
         match (self, answer) {
             (Operation::Create(_), Answer::Created(Created::New(_))) => true,
@@ -37,7 +38,6 @@ impl Operation {
                 Operation::Start(.., durability) | Operation::Finish(.., durability),
                 Answer::Changed(change),
             ) => *durability == Durability::Synced && *change == Change::Made,
-            (Operation::Cancel(..), Answer::State(state)) => !state.is_over(),
             _ => false,
         }
     }

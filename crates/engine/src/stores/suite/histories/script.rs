@@ -24,7 +24,7 @@ struct State {
     planned: Option<Planned>,
     passed: usize,
     fired: bool,
-    log_before: u64,
+    log_before: Vec<u8>,
     /// How much of the log the last commit that was synced and wrote something has made durable.
     synced: Option<u64>,
 }
@@ -50,8 +50,8 @@ impl Script {
         (state.fired, state.synced)
     }
 
-    fn log_length(&self) -> u64 {
-        std::fs::metadata(&self.log).map_or(0, |log| log.len())
+    fn log(&self) -> Vec<u8> {
+        std::fs::read(&self.log).unwrap_or_default()
     }
 }
 
@@ -62,11 +62,15 @@ impl Faults for Script {
             state = self.opened.wait(state).unwrap();
         }
         if point == BEFORE_COMMIT {
-            state.log_before = self.log_length();
+            state.log_before = self.log();
         }
-        // A commit that changed nothing writes nothing, and SQLite then syncs nothing either.
-        if point == AFTER_SYNC && self.log_length() > state.log_before {
-            state.synced = Some(self.log_length());
+        if point == AFTER_SYNC {
+            let log = self.log();
+            // A commit that changed nothing writes nothing, and SQLite then syncs nothing either. The length alone does
+            // not tell: after a power cut the log may end in rubbish that is written over.
+            if log != state.log_before {
+                state.synced = Some(log.len() as u64);
+            }
         }
         let Some(planned) = state.planned.filter(|planned| planned.point == point) else {
             return Fault::None;

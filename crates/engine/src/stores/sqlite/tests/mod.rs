@@ -1,9 +1,12 @@
 //! The database below the stores: groups, failures, crashes, versions, budgets, several openers.
 
+mod disk;
+
 use super::faults::{AFTER_CHANGE, AFTER_SYNC, BEFORE_BEGIN, BEFORE_COMMIT, BETWEEN_ANSWERS, WOKEN};
 use super::*;
 use crate::stores::Durability::{Synced, Written};
-use crate::stores::StoreError;
+use crate::stores::suite::{at, id};
+use crate::stores::{Ending, EventStore, JobStore, Lease, NewEvent, NewJob, StoreError};
 use futures_util::future::join_all;
 use rusqlite::Connection;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use toolyard_protocol::{Identity, JobState, Payload, Progress, Timing};
 
 /// A folder of its own for each test, removed with it.
 pub struct Folder(pub PathBuf);
@@ -109,6 +113,25 @@ async fn numbers(database: &Database) -> Vec<i64> {
     database.read(query).await.unwrap()
 }
 
+fn example(n: u64) -> NewJob {
+    NewJob {
+        id: id(n),
+        tool: "a.b".into(),
+        arguments: Payload::json("{}"),
+        identity: Identity::local(),
+        timing: Timing::AsyncLong,
+        repeatable: true,
+        state: JobState::Pending,
+        now: at(1),
+        owner: id(0),
+        key: None,
+        trace: None,
+        max_open: 100,
+        max_open_of_caller: 100,
+        ttl: Duration::ZERO,
+    }
+}
+
 /// Queues all of them before the writer takes the first, so that they are one group.
 async fn together(database: &Database, plan: &Plan, changes: &[i64]) -> Vec<Result<i64, StoreError>> {
     plan.shut(true);
@@ -158,6 +181,68 @@ async fn only_a_group_that_asks_for_it_is_synced() {
     assert_eq!(database.write(Written, setting).await, Ok(1));
     assert_eq!(synced(&plan), 1);
     database.close().await;
+}
+
+#[tokio::test]
+async fn only_changes_that_promise_it_are_synced() {
+    let folder = Folder::fresh();
+    let plan = Plan::new("nowhere", 0, Fault::None);
+    let database = Database::open(&folder.file(), plan.clone()).unwrap();
+    let events = Events::new(database.clone(), RING);
+    let jobs = Jobs::new(database.clone(), &events);
+    let new = |n, state| NewJob { state, ..example(n) };
+    let lease = |n| Lease { id: id(n), owner: id(0), fence: 1 };
+    let ending = || Ending { state: JobState::Complete, outcome: None, now: at(3), ttl: Duration::ZERO };
+    let progress = Progress { done: 1.0, total: None, message: None };
+    let event = NewEvent { at: at(1), kind: "log".into(), subject: None, data: Payload::json("{}") };
+    let was_synced = |what: &str, wanted: bool| {
+        let seen = std::mem::take(&mut *plan.seen.lock().unwrap());
+        assert_eq!(seen.contains(&AFTER_SYNC), wanted, "{what}");
+    };
+    for n in 1..=3 {
+        let state = if n == 1 { JobState::Pending } else { JobState::Running };
+        jobs.create(new(n, state)).await.unwrap();
+        was_synced("create", true);
+    }
+    jobs.start(lease(1), at(2), Synced).await.unwrap();
+    was_synced("start", true);
+    jobs.progress(lease(1), progress, at(2)).await.unwrap();
+    was_synced("progress", false);
+    jobs.waiting(lease(1), true, at(2)).await.unwrap();
+    was_synced("waiting", false);
+    jobs.cancel(id(1), at(2)).await.unwrap();
+    was_synced("cancel", true);
+    jobs.finish(lease(1), ending(), Written).await.unwrap();
+    was_synced("finish for a caller that waits", false);
+    jobs.finish(lease(2), ending(), Synced).await.unwrap();
+    was_synced("finish", true);
+    jobs.take_over(id(0), id(9), at(3), 10).await.unwrap();
+    was_synced("take_over", false);
+    jobs.expire(at(9), 10).await.unwrap();
+    was_synced("expire", false);
+    events.append(event).await.unwrap();
+    was_synced("append", false);
+    database.close().await;
+}
+
+#[tokio::test]
+async fn events_of_another_process_end_a_wait() {
+    let folder = Folder::fresh();
+    let here = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let there = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let (heard, told) = (Events::new(here.clone(), RING), Events::new(there.clone(), RING));
+    let jobs = Jobs::new(there.clone(), &told);
+    let since = Instant::now();
+    let waits = join_all((0..10).map(|_| heard.wait(0, Duration::from_secs(3600))));
+    let (waited, _) = tokio::join!(waits, async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        jobs.create(example(1)).await.unwrap()
+    });
+    assert!(waited.iter().all(Result::is_ok), "{waited:?}");
+    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+    here.close().await;
+    assert_eq!(heard.wait(1, Duration::from_secs(3600)).await, Err(StoreError::Stopped));
+    there.close().await;
 }
 
 #[tokio::test]
