@@ -118,7 +118,7 @@ fn remove(store: &Store, shard: u8, old: &[Part], limit: Limit) -> Result<Collec
         for name in aside {
             store.folder.temps.remove(&name).map_err(fault)?;
         }
-        match fate.transpose().map_err(fault)? {
+        match fate.transpose()? {
             Some(Some(bytes)) if is_data => {
                 done.removed += 1;
                 done.bytes += bytes;
@@ -141,23 +141,24 @@ fn set_aside(
     part: &Part,
     limit: Limit,
     aside: &mut Vec<String>,
-) -> io::Result<Option<u64>> {
+) -> Result<Option<u64>, BlobError> {
     let mut size = None;
     let names = match part {
         Part::Data(hash) | Part::Tree(hash) => Names::of(hash),
     };
+    let fault = |e| BlobError::io(&format!("remove {}", names.shown()), e);
     let data = match dir.file(&names.data) {
         // What has the blob's name is no file of ours; `verify` tells of it.
         Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(None),
-        data => data?,
+        data => data.map_err(fault)?,
     };
     if let (Part::Data(_), Some(file)) = (part, &data) {
-        let found = file.metadata()?;
+        let found = file.metadata().map_err(fault)?;
         if !limit.is_old(&found) {
             return Ok(None);
         }
-        aside.push(temp::set_aside(&store.folder, dir, &names.data)?);
-        store.faults.pass("blob.set_aside")?;
+        aside.push(temp::set_aside(&store.folder, dir, &names.data).map_err(fault)?);
+        store.pass("blob.set_aside")?;
         size = Some(found.len());
     } else if data.is_some() {
         // A tree that has its blob.
@@ -165,7 +166,7 @@ fn set_aside(
     }
     let tree = dir.file(&names.tree).ok().flatten();
     if tree.is_some_and(|tree| tree.metadata().is_ok_and(|tree| limit.is_old(&tree))) {
-        aside.push(temp::set_aside(&store.folder, dir, &names.tree)?);
+        aside.push(temp::set_aside(&store.folder, dir, &names.tree).map_err(fault)?);
     }
     Ok(size)
 }

@@ -51,7 +51,8 @@ impl Jobs {
                 let Some(jobs) = self.me.upgrade() else { return };
                 let (desk, _) = self.live.enter(call.id);
                 let passage = passage.clone();
-                let work = Work { lease, call, entry, begun: None, place: None, passage };
+                let work =
+                    Work { lease, call, entry, begun: None, place: None, marked_running: false, passage };
                 tokio::spawn(work.run(jobs, desk, false));
             }
             Err(error) => {

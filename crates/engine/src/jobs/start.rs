@@ -32,6 +32,7 @@ impl Jobs {
         let (id, identity) = (call.id, call.identity.clone());
         let place = self.live.try_place(&identity).zip(entry.controls.try_place());
         let new = self.new_job(&call, &entry.spec, place.is_some(), passage.redactor.as_ref());
+        let marked_running = new.state == JobState::Running;
         let created = match self.store.create(new).await {
             Ok(created) => created,
             Err(error) => return refused(begun, error.into()),
@@ -39,7 +40,7 @@ impl Jobs {
         let (id, seat) = match created {
             Created::New(lease) => {
                 let (desk, seat) = self.live.enter(id);
-                let work = Work { lease, call, entry, begun: Some(begun), place, passage };
+                let work = Work { lease, call, entry, begun: Some(begun), place, marked_running, passage };
                 let Some(jobs) = self.me.upgrade() else { return Outcome::failure(stopping()) };
                 tokio::spawn(work.run(jobs, desk, !wait.is_zero()));
                 (id, Some(seat))
@@ -94,7 +95,8 @@ impl Jobs {
         wait: Duration,
     ) -> Result<Outcome, Error> {
         let until = Instant::now() + wait;
-        if let Some(seat) = seat {
+        // Who does not stay hears nothing, and is not asked.
+        if let Some(seat) = seat.filter(|_| !wait.is_zero()) {
             let listening = self.listen(id, seat, caller);
             if let Ok(Some(outcome)) = tokio::time::timeout_at(until.into(), listening).await {
                 let mut outcome = Arc::unwrap_or_clone(outcome);

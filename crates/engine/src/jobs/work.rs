@@ -7,11 +7,14 @@ use crate::audit::Begun;
 use crate::gates;
 use crate::gates::run::Seat;
 use crate::registry::Entry;
-use crate::stores::{Change, Durability, Lease};
+use crate::stores::{Change, Durability, Lease, StoreError};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use toolyard_protocol::{Call, Error, ErrorKind, Outcome};
+
+/// How often a job that finds no room for its records tries again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Everything a job's task owns.
 pub struct Work {
@@ -22,6 +25,8 @@ pub struct Work {
     pub begun: Option<Begun>,
     /// Taken already when the job starts at once.
     pub place: Option<(Place, Option<OwnedSemaphorePermit>)>,
+    /// In the store it counts as started already.
+    pub marked_running: bool,
     pub passage: Passage,
 }
 
@@ -80,13 +85,19 @@ impl Work {
         let failed = |error: Error| End::Outcome(Outcome::failure(error));
         let place = jobs.live.place(&self.call.identity).await.map_err(failed)?;
         let own = self.entry.controls.place_unhurried().await.map_err(failed)?;
+        if self.marked_running {
+            return Ok((place, own));
+        }
         // What must not run twice must not look unstarted after a power cut.
         let repeatable = self.entry.spec.annotations.is_safe_to_repeat();
         let durability = if repeatable { Durability::Written } else { Durability::Synced };
-        match jobs.store.start(self.lease, jobs.now(), durability).await {
-            Ok(Change::Made) => Ok((place, own)),
-            Ok(Change::LeaseLost) => Err(End::LeftToOthers),
-            Err(error) => Err(failed(error.into())),
+        loop {
+            match jobs.store.start(self.lease, jobs.now(), durability).await {
+                Ok(Change::Made) => return Ok((place, own)),
+                Ok(Change::LeaseLost) | Err(StoreError::Stopped) => return Err(End::LeftToOthers),
+                // A full disk, most likely: what was promised waits for room.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
         }
     }
 
@@ -100,13 +111,7 @@ impl Work {
         let Passage { audit, cache, redactor } = &self.passage;
         let begun = match self.begun.take() {
             Some(begun) => begun,
-            None => {
-                let shown = gates::redact::call(redactor.as_ref(), &self.call);
-                match gates::record::begin(audit, &shown, &self.entry).await {
-                    Ok(begun) => begun,
-                    Err(error) => return Outcome::failure(error),
-                }
-            }
+            None => self.begin_again().await,
         };
         let seat = Seat::Taken(own);
         let ran =
@@ -117,7 +122,19 @@ impl Work {
         if let Some(error) = outcome.error_mut() {
             error.correlation_id = Some(self.call.id);
         }
-        gates::record::end(audit, begun, outcome).await
+        gates::record::end_of_job(audit, begun, outcome).await
+    }
+
+    /// A job that was promised waits for room in the audit log; it does not fail for want of it.
+    async fn begin_again(&self) -> Begun {
+        let Passage { audit, redactor, .. } = &self.passage;
+        loop {
+            let shown = gates::redact::call(redactor.as_ref(), &self.call);
+            match gates::record::begin(audit, &shown, &self.entry).await {
+                Ok(begun) => return begun,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
     }
 
     /// Dropping the run has killed the tool and written the cancellation to the audit log.

@@ -26,8 +26,8 @@ pub fn state_changed(id: Id, tool: &str, state: JobState) -> Vec<u8> {
 pub fn progress(id: Id, progress: &Progress) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     open(&mut out, id);
-    // A finite number's text form has no exponent: it is JSON.
-    out.extend_from_slice(format!(",\"percent\":{}", percent(progress)).as_bytes());
+    // Rust's exact form of a finite number is JSON, and never looks like a whole number.
+    out.extend_from_slice(format!(",\"percent\":{:?}", percent(progress)).as_bytes());
     if let Some(message) = &progress.message {
         out.extend_from_slice(b",\"message\":");
         if message.len() <= MESSAGE_MAX {

@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, value_parser = parse_key)]
     key: Option<String>,
     /// Do not wait for a job's end; print its id. Needs --url: the job runs on that server
-    #[arg(long, requires = "url")]
+    #[arg(long)]
     detach: bool,
 }
 
@@ -33,6 +33,10 @@ fn parse_key(text: &str) -> Result<String, String> {
 }
 
 pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    if args.detach && place.url.is_none() {
+        return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that goes on with the job")
+            .hint("give it with --url; without a server this process does the work, and stays for it"));
+    }
     let outcome = match &place.url {
         Some(url) => small_runtime()?.block_on(call_there(url, args))?,
         None => call_here(&place, args)?,

@@ -227,12 +227,13 @@ async fn store_again(blobs: Arc<Blobs>, bytes: Bytes, file: PathBuf, stop: Arc<A
         }
         if rounds % 2 == 0 {
             blobs.put(bytes.clone()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(rounds % 20)).await;
             assert!(blobs.get(&hash, u64::MAX).await.unwrap() == bytes);
         } else {
             let pin = blobs.pin(&hash);
             blobs.put(bytes.clone()).await.unwrap();
             make_old(&file);
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(rounds % 20)).await;
             assert!(read_all(&blobs, &hash, None).await.unwrap() == bytes);
             drop(pin);
         }

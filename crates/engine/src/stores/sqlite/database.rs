@@ -68,6 +68,7 @@ impl Database {
             log: log_of(path),
             synced: true,
             commits: 0,
+            gathered: 0,
         };
         spawn("yard-writer", writes, move || thread.run())?;
         let questions = Arc::new(Mutex::new(questions));

@@ -5,9 +5,10 @@ use crate::stores::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each takes the file from the version of its index to the next.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     events::TABLES,
     jobs::TABLES,
+    jobs::count::TABLES,
     artifacts::TABLES,
     annotations::TABLES,
     graph::TABLES,

@@ -8,7 +8,7 @@ mod columns;
 mod database;
 mod events;
 mod failure;
-mod faults;
+pub mod faults;
 mod graph;
 mod jobs;
 mod limits;
@@ -16,7 +16,7 @@ mod migrate;
 mod newest;
 mod reader;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod values;
 mod walk;
 mod writer;

@@ -45,10 +45,7 @@ where
             return;
         }
         let Asked { query, budget, reply } = *self;
-        let result = connection.and_then(|connection| {
-            catch_unwind(AssertUnwindSafe(|| look(connection, budget, query)))
-                .unwrap_or_else(|_| Err(StoreError::Broken("a query of it panicked".into())))
-        });
+        let result = connection.and_then(|connection| look(connection, budget, query));
         let _ = reply.send(result.map_err(|error| match error {
             StoreError::Budget { .. } => StoreError::Budget { ms: budget.as_millis() as u64 },
             error => error,
@@ -95,8 +92,12 @@ fn look<T>(
 ) -> Result<T, StoreError> {
     let deadline = Instant::now() + budget;
     connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
-    let result = connection.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([]));
-    let result = result.map_err(StoreError::from).and_then(|_| query(connection));
+    let begun = connection.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([]));
+    let result = begun.map_err(StoreError::from).and_then(|_| {
+        // A fault in one query must not leave its transaction to the next.
+        catch_unwind(AssertUnwindSafe(|| query(connection)))
+            .unwrap_or_else(|_| Err(StoreError::Broken("a query of it panicked".into())))
+    });
     connection.progress_handler(0, None::<fn() -> bool>)?;
     if !connection.is_autocommit() {
         connection.prepare_cached("ROLLBACK")?.execute([])?;

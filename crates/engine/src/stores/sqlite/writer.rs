@@ -17,6 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 /// Changes that share one commit at most.
 const GROUP: usize = 512;
 
+/// Short beside a sync, long enough for callers to come back.
+const MOMENT: Duration = Duration::from_micros(100);
+
 /// How long another process may keep the file to itself before our callers are told.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,6 +39,8 @@ pub struct Writer {
     /// What the connection is set to.
     pub synced: bool,
     pub commits: u32,
+    /// How many changes the last group had.
+    pub gathered: usize,
 }
 
 pub enum Request {
@@ -135,22 +140,17 @@ impl Writer {
 
     /// One group. False when the last request was to close.
     fn turn(&mut self, durability: Durability, first: Box<dyn Change>) -> Result<bool, Stop> {
-        self.point(WOKEN)?;
-        let (mut group, mut open) = (vec![first], true);
+        self.past(WOKEN)?;
+        let mut group = vec![first];
         let mut synced = durability == Durability::Synced;
-        while group.len() < GROUP {
-            match self.queue.try_recv() {
-                Ok(Request::Change(durability, change)) => {
-                    synced |= durability == Durability::Synced;
-                    group.push(change);
-                }
-                Ok(Request::Close) => {
-                    open = false;
-                    break;
-                }
-                Err(_) => break,
-            }
+        let mut open = self.gather(&mut group, &mut synced);
+        // Those who were answered just now are about to ask again. Without a moment's patience the first of them
+        // would get a sync for itself, and all the others the next.
+        if open && synced && group.len() * 2 < self.gathered {
+            std::thread::sleep(MOMENT);
+            open = self.gather(&mut group, &mut synced);
         }
+        self.gathered = group.len();
         match self.commit(&mut group, synced) {
             Ok(()) => {
                 self.past(AFTER_COMMIT)?;
@@ -169,6 +169,21 @@ impl Writer {
         }
         self.bound_log();
         Ok(open)
+    }
+
+    /// Takes what is queued. False when that ended with the request to close.
+    fn gather(&mut self, group: &mut Vec<Box<dyn Change>>, synced: &mut bool) -> bool {
+        while group.len() < GROUP {
+            match self.queue.try_recv() {
+                Ok(Request::Change(durability, change)) => {
+                    *synced |= durability == Durability::Synced;
+                    group.push(change);
+                }
+                Ok(Request::Close) => return false,
+                Err(_) => break,
+            }
+        }
+        true
     }
 
     fn commit(&mut self, group: &mut [Box<dyn Change>], synced: bool) -> Result<(), Stop> {
@@ -265,7 +280,7 @@ impl Writer {
         }
     }
 
-    /// A point after the commit.
+    /// A point where nothing can fail: before the group is known, and after the commit.
     fn past(&self, point: &'static str) -> Result<(), Stop> {
         self.point(point).map_err(|_| Stop::Crash)
     }

@@ -124,14 +124,15 @@ async fn removing_takes_the_annotations_along(stores: &Stores) {
     let mut child = new_artifact(2);
     child.lineage.parent = Some(id(1));
     stores.artifacts.create(child).await.unwrap();
-    stores.annotations.add(new_annotation(10, 1, "gone")).await.unwrap();
     let stays = stores.annotations.add(new_annotation(11, 2, "gone not")).await.unwrap();
+    stores.annotations.add(new_annotation(10, 1, "gone")).await.unwrap();
     assert_eq!(stores.artifacts.remove(id(1)).await, Ok(true));
     assert_eq!(stores.artifacts.remove(id(1)).await, Ok(false));
     assert_eq!(stores.artifacts.get(id(1)).await, Ok(None));
     assert_eq!(listed(stores, ArtifactFilter { tag: Some("a".into()), ..all() }).await, []);
     assert_eq!(stores.annotations.of(id(1), 10).await, Ok(vec![]));
-    assert_eq!(stores.annotations.search("gone", 10).await, Ok(vec![stays]));
+    stores.annotations.add(new_annotation(12, 2, "in its place")).await.unwrap();
+    assert_eq!(stores.annotations.search("gone", 10).await, Ok(vec![stays]), "no word of it is left");
     let child = stores.artifacts.get(id(2)).await.unwrap().unwrap();
     assert_eq!(child.lineage.parent, Some(id(1)), "history stays true");
     let again = stores.artifacts.create(tagged(1, &["b"], "x")).await.unwrap();

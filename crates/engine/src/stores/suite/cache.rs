@@ -1,25 +1,26 @@
 //! What is promised of kept results.
 
 use super::dice::Dice;
-use super::stores::{Folder, at};
-use crate::stores::{CacheStore, KeptRow, memory, sqlite};
+use super::stores::at;
+use crate::stores::sqlite::tests::Folder;
+use crate::stores::{CacheStore, KeptRow};
 use std::collections::BTreeMap;
 use std::path::Path;
 use toolyard_protocol::{Format, Payload, Timestamp};
 
 macro_rules! cases {
     ($($case:ident)*) => {
-        mod in_memory {
+        mod memory {
             $(#[test]
             fn $case() {
                 super::$case(&mut crate::stores::memory::Kept::default());
             })*
         }
-        mod in_file {
-            use crate::stores::suite::stores::Folder;
+        mod sqlite {
+            use crate::stores::sqlite::tests::Folder;
             $(#[test]
             fn $case() {
-                let folder = Folder::new();
+                let folder = Folder::fresh();
                 super::$case(&mut crate::stores::sqlite::Kept::open(&folder.file()));
             })*
         }
@@ -94,18 +95,18 @@ fn a_row_over_a_quarter_is_not_kept(store: &mut dyn CacheStore) {
 fn whatever_happens_to_the_file_no_wrong_row_is_served() {
     let mut served = 0;
     for seed in 0..60 {
-        let folder = Folder::in_memory();
+        let folder = Folder::fresh();
         let mut dice = Dice::new(seed);
         let mut put: BTreeMap<u64, KeptRow> = BTreeMap::new();
-        let mut store: Box<dyn CacheStore> = Box::new(sqlite::Kept::open(&folder.file()));
+        let mut store: Box<dyn CacheStore> = Box::new(crate::stores::sqlite::Kept::open(&folder.file()));
         for step in 0..40 {
             let n = dice.roll(8);
             match dice.roll(12) {
-                0 => store = Box::new(sqlite::Kept::open(&folder.file())),
+                0 => store = Box::new(crate::stores::sqlite::Kept::open(&folder.file())),
                 1 if seed % 2 == 0 => {
                     drop(store);
                     damage(&folder.file(), &mut dice);
-                    store = Box::new(sqlite::Kept::open(&folder.file()));
+                    store = Box::new(crate::stores::sqlite::Kept::open(&folder.file()));
                 }
                 2..6 => {
                     let new = row(step, dice.roll(3000) as usize);
@@ -140,7 +141,7 @@ fn damage(file: &Path, dice: &mut Dice) {
 /// The model forgets no row that would fit.
 #[test]
 fn the_model_keeps_as_much_as_it_may() {
-    let mut store = memory::Kept::default();
+    let mut store = crate::stores::memory::Kept::default();
     let max = 10 * row(0, 100).size();
     (0..12).for_each(|n| store.put(&key(n), row(n, 100), max, all()));
     assert_eq!(

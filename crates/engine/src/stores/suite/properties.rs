@@ -2,12 +2,14 @@
 
 use super::dice::Dice;
 use super::graph::{any, joint, query};
-use super::stores::{Folder, Stores, at, id, new_annotation, new_artifact};
+use super::stores::{Stores, at, id, new_annotation, new_artifact};
+use crate::stores::sqlite::tests::Folder;
 use crate::stores::sqlite::{Database, NoFaults};
-use crate::stores::{Connection, Direction, GraphQuery, Hint, IdentityFilter};
+use crate::stores::{Connection, Direction, GraphQuery, Hint, IdentityFilter, StoreError};
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 const TEXTS: u64 = 300;
 const QUERIES: usize = 4000;
@@ -15,9 +17,9 @@ const GRAPHS: u64 = 150;
 
 #[tokio::test]
 async fn full_text_finds_what_a_plain_comparison_finds() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let (file, model) = (Stores::in_file(database.clone()), Stores::in_memory());
+    let (file, model) = (Stores::in_sqlite(database.clone()), Stores::in_memory());
     let mut dice = Dice::new(1);
     let texts: Vec<String> = (0..TEXTS).map(|_| random_text(&mut dice, 6)).collect();
     for stores in [&file, &model] {
@@ -127,9 +129,9 @@ fn random_query(dice: &mut Dice, texts: &[String]) -> String {
 
 #[tokio::test]
 async fn walks_find_the_shortest_ways_in_random_graphs() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let (file, model) = (Stores::in_file(database.clone()), Stores::in_memory());
+    let (file, model) = (Stores::in_sqlite(database.clone()), Stores::in_memory());
     let mut dice = Dice::new(2);
     for graph in 0..GRAPHS {
         let nodes = 1 + dice.roll(14);
@@ -222,9 +224,9 @@ fn plain_walk<'a>(
 /// A million ways lead through a ladder of twenty rungs; each identity is still visited once.
 #[tokio::test]
 async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let graph = Stores::in_file(database.clone()).graph;
+    let graph = Stores::in_sqlite(database.clone()).graph;
     let node = |level: u32, side: u32| format!("{level:03}/{side:03}");
     let sides = 30;
     let all: Vec<(u32, u32)> = (0..20).flat_map(|level| (0..sides).map(move |side| (level, side))).collect();
@@ -241,21 +243,24 @@ async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
         assert!(join_all(joins).await.iter().all(Result::is_ok));
     }
     let start = IdentityFilter { limit: 1, ..any() };
-    let walk = graph.walk(query(start, Direction::Out, u32::MAX)).await.unwrap();
+    let around = query(start, Direction::Out, u32::MAX);
+    let walk = graph.walk(around.clone()).await.unwrap();
     assert_eq!(walk.found.len(), 600);
     assert_eq!(
         walk.found.last().map(|last| last.depth),
         Some(20),
         "around the ring to the start's neighbours"
     );
+    let hurried = GraphQuery { budget: Duration::from_millis(1), ..around };
+    assert_eq!(graph.walk(hurried).await, Err(StoreError::Budget { ms: 1 }));
     database.close().await;
 }
 
 #[tokio::test]
 async fn a_deep_archive_is_read_page_by_page() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let archive = Stores::in_file(database.clone()).archive;
+    let archive = Stores::in_sqlite(database.clone()).archive;
     let entries = (0..2500u64)
         .map(|n| archive.append(super::archive::entry(n, "s", if n % 3 == 0 { "third" } else { "other" })));
     assert!(join_all(entries).await.iter().all(Result::is_ok));

@@ -7,9 +7,7 @@ use crate::stores::{
     memory,
 };
 use std::fmt::Debug;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use toolyard_protocol::{Id, Timestamp};
 
 /// Empty stores of one kind. Artifacts and annotations belong together.
@@ -44,7 +42,7 @@ impl Stores {
         }
     }
 
-    pub fn in_file(database: Arc<Database>) -> Stores {
+    pub fn in_sqlite(database: Arc<Database>) -> Stores {
         Stores {
             artifacts: Arc::new(sqlite::Artifacts::new(database.clone())),
             annotations: Arc::new(sqlite::Annotations::new(database.clone())),
@@ -63,60 +61,21 @@ impl Stores {
     }
 }
 
-/// A folder that goes away with its name.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    pub fn new() -> Folder {
-        Folder::below(&std::env::temp_dir())
-    }
-
-    /// Where syncing costs nothing, for tests that kill processes, not power.
-    pub fn in_memory() -> Folder {
-        let memory = Path::new("/dev/shm");
-        if memory.is_dir() { Folder::below(memory) } else { Folder::new() }
-    }
-
-    fn below(parent: &Path) -> Folder {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("toolyard-stores-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = parent.join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub fn file(&self) -> PathBuf {
-        self.0.join("yard.sqlite")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs each case against each kind of store, as a test of its own.
+/// Makes each case a test on each subject. A case is an `async fn case(stores: &Stores)`.
 macro_rules! cases {
     ($($case:ident)*) => {
-        mod in_memory {
-            use crate::stores::suite::stores::Stores;
+        mod memory {
+            use crate::stores::suite::{InMemory, Subject};
             $(#[tokio::test]
             async fn $case() {
-                super::$case(&Stores::in_memory()).await;
+                super::$case(InMemory::fresh(1).others()).await;
             })*
         }
-        mod in_file {
-            use crate::stores::sqlite::{Database, NoFaults};
-            use crate::stores::suite::stores::{Folder, Stores};
-            use std::sync::Arc;
+        mod sqlite {
+            use crate::stores::suite::{InSqlite, Subject};
             $(#[tokio::test]
             async fn $case() {
-                let folder = Folder::new();
-                let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-                super::$case(&Stores::in_file(database.clone())).await;
-                database.close().await;
+                super::$case(InSqlite::fresh(1).others()).await;
             })*
         }
     };

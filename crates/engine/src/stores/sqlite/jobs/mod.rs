@@ -1,7 +1,7 @@
 //! Jobs in a table, with counters beside it. What a change does is in `change`, taking over in `recover`.
 
 mod change;
-mod count;
+pub mod count;
 mod recover;
 mod row;
 
@@ -46,12 +46,6 @@ pub const TABLES: &str = "
     CREATE INDEX job_identity ON job (identity);
     CREATE INDEX job_owner ON job (owner) WHERE state < 3;
     CREATE INDEX job_expires ON job (expires) WHERE expires IS NOT NULL;
-    CREATE TABLE job_count (
-        scope TEXT NOT NULL,
-        state INTEGER NOT NULL,
-        jobs INTEGER NOT NULL,
-        PRIMARY KEY (scope, state)
-    ) STRICT, WITHOUT ROWID;
 ";
 
 pub struct Jobs {

@@ -1,9 +1,12 @@
 //! The database below the stores: groups, failures, crashes, versions, budgets, several openers.
 
+mod disk;
+
 use super::faults::{AFTER_CHANGE, AFTER_SYNC, BEFORE_BEGIN, BEFORE_COMMIT, BETWEEN_ANSWERS, WOKEN};
 use super::*;
 use crate::stores::Durability::{Synced, Written};
-use crate::stores::StoreError;
+use crate::stores::suite::{at, id};
+use crate::stores::{Ending, EventStore, JobStore, Lease, NewEvent, NewJob, StoreError};
 use futures_util::future::join_all;
 use rusqlite::Connection;
 use std::os::unix::fs::PermissionsExt;
@@ -11,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use toolyard_protocol::{Identity, JobState, Payload, Progress, Timing};
 
 /// A folder of its own for each test, removed with it.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub fn fresh() -> Folder {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
@@ -109,6 +113,25 @@ async fn numbers(database: &Database) -> Vec<i64> {
     database.read(query).await.unwrap()
 }
 
+fn example(n: u64) -> NewJob {
+    NewJob {
+        id: id(n),
+        tool: "a.b".into(),
+        arguments: Payload::json("{}"),
+        identity: Identity::local(),
+        timing: Timing::AsyncLong,
+        repeatable: true,
+        state: JobState::Pending,
+        now: at(1),
+        owner: id(0),
+        key: None,
+        trace: None,
+        max_open: 100,
+        max_open_of_caller: 100,
+        ttl: Duration::ZERO,
+    }
+}
+
 /// Queues all of them before the writer takes the first, so that they are one group.
 async fn together(database: &Database, plan: &Plan, changes: &[i64]) -> Vec<Result<i64, StoreError>> {
     plan.shut(true);
@@ -120,7 +143,7 @@ async fn together(database: &Database, plan: &Plan, changes: &[i64]) -> Vec<Resu
 
 #[tokio::test]
 async fn a_group_is_one_commit_and_a_change_that_fails_takes_back_only_itself() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let plan = Plan::new("nowhere", 0, Fault::None);
     let database = Database::open(&folder.file(), plan.clone()).unwrap();
     table(&database).await;
@@ -144,7 +167,7 @@ async fn a_group_is_one_commit_and_a_change_that_fails_takes_back_only_itself() 
 
 #[tokio::test]
 async fn only_a_group_that_asks_for_it_is_synced() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let plan = Plan::new("nowhere", 0, Fault::None);
     let database = Database::open(&folder.file(), plan.clone()).unwrap();
     table(&database).await;
@@ -161,9 +184,71 @@ async fn only_a_group_that_asks_for_it_is_synced() {
 }
 
 #[tokio::test]
+async fn only_changes_that_promise_it_are_synced() {
+    let folder = Folder::fresh();
+    let plan = Plan::new("nowhere", 0, Fault::None);
+    let database = Database::open(&folder.file(), plan.clone()).unwrap();
+    let events = Events::new(database.clone(), RING);
+    let jobs = Jobs::new(database.clone(), &events);
+    let new = |n, state| NewJob { state, ..example(n) };
+    let lease = |n| Lease { id: id(n), owner: id(0), fence: 1 };
+    let ending = || Ending { state: JobState::Complete, outcome: None, now: at(3), ttl: Duration::ZERO };
+    let progress = Progress { done: 1.0, total: None, message: None };
+    let event = NewEvent { at: at(1), kind: "log".into(), subject: None, data: Payload::json("{}") };
+    let was_synced = |what: &str, wanted: bool| {
+        let seen = std::mem::take(&mut *plan.seen.lock().unwrap());
+        assert_eq!(seen.contains(&AFTER_SYNC), wanted, "{what}");
+    };
+    for n in 1..=3 {
+        let state = if n == 1 { JobState::Pending } else { JobState::Running };
+        jobs.create(new(n, state)).await.unwrap();
+        was_synced("create", true);
+    }
+    jobs.start(lease(1), at(2), Synced).await.unwrap();
+    was_synced("start", true);
+    jobs.progress(lease(1), progress, at(2)).await.unwrap();
+    was_synced("progress", false);
+    jobs.waiting(lease(1), true, at(2)).await.unwrap();
+    was_synced("waiting", false);
+    jobs.cancel(id(1), at(2)).await.unwrap();
+    was_synced("cancel", true);
+    jobs.finish(lease(1), ending(), Written).await.unwrap();
+    was_synced("finish for a caller that waits", false);
+    jobs.finish(lease(2), ending(), Synced).await.unwrap();
+    was_synced("finish", true);
+    jobs.take_over(id(0), id(9), at(3), 10).await.unwrap();
+    was_synced("take_over", false);
+    jobs.expire(at(9), 10).await.unwrap();
+    was_synced("expire", false);
+    events.append(event).await.unwrap();
+    was_synced("append", false);
+    database.close().await;
+}
+
+#[tokio::test]
+async fn events_of_another_process_end_a_wait() {
+    let folder = Folder::fresh();
+    let here = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let there = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let (heard, told) = (Events::new(here.clone(), RING), Events::new(there.clone(), RING));
+    let jobs = Jobs::new(there.clone(), &told);
+    let since = Instant::now();
+    let waits = join_all((0..10).map(|_| heard.wait(0, Duration::from_secs(3600))));
+    let (waited, _) = tokio::join!(waits, async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        jobs.create(example(1)).await.unwrap()
+    });
+    assert!(waited.iter().all(Result::is_ok), "{waited:?}");
+    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+    here.close().await;
+    assert_eq!(heard.wait(1, Duration::from_secs(3600)).await, Err(StoreError::Stopped));
+    there.close().await;
+}
+
+#[tokio::test]
 async fn after_a_crash_at_any_point_the_file_holds_whole_groups_and_all_that_was_answered() {
     for point in POINTS.into_iter().filter(|&point| point != AFTER_SYNC) {
-        let folder = Folder::new();
+        let folder = Folder::fresh();
         // The table is the first group, [1, 2, 3] the second.
         let skip = if point == AFTER_CHANGE { 2 } else { usize::from(point != BETWEEN_ANSWERS) };
         let plan = Plan::new(point, skip, Fault::Crash);
@@ -188,7 +273,7 @@ async fn after_a_crash_at_any_point_the_file_holds_whole_groups_and_all_that_was
 #[tokio::test]
 async fn a_step_that_fails_for_want_of_space_refuses_its_group_and_the_next_goes_through() {
     for (point, kept) in [(BEFORE_BEGIN, vec![7]), (AFTER_CHANGE, vec![1, 3, 7]), (BEFORE_COMMIT, vec![7])] {
-        let folder = Folder::new();
+        let folder = Folder::fresh();
         let plan = Plan::new(point, if point == AFTER_CHANGE { 2 } else { 1 }, Fault::Fail);
         let database = Database::open(&folder.file(), plan.clone()).unwrap();
         table(&database).await;
@@ -209,7 +294,7 @@ async fn a_step_that_fails_for_want_of_space_refuses_its_group_and_the_next_goes
 
 #[tokio::test]
 async fn when_sqlite_itself_runs_out_of_room_the_callers_hear_it_and_the_store_goes_on() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     let prepare = |connection: &Connection| {
         connection.execute_batch("CREATE TABLE big (bytes BLOB) STRICT")?;
@@ -235,7 +320,7 @@ async fn when_sqlite_itself_runs_out_of_room_the_callers_hear_it_and_the_store_g
 
 #[tokio::test]
 async fn a_panic_in_a_change_or_a_query_is_an_error_of_that_one_alone() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     table(&database).await;
     let broken = database
@@ -245,15 +330,18 @@ async fn a_panic_in_a_change_or_a_query_is_an_error_of_that_one_alone() {
         })
         .await;
     assert!(matches!(broken, Err(StoreError::Broken(_))), "{broken:?}");
-    let broken = database.read(|_| -> Result<(), StoreError> { panic!("on purpose") }).await;
-    assert!(matches!(broken, Err(StoreError::Broken(_))), "{broken:?}");
-    assert_eq!(numbers(&database).await, Vec::<i64>::new());
+    // More often than there are readers: each must be whole afterwards.
+    for _ in 0..8 {
+        let broken = database.read(|_| -> Result<(), StoreError> { panic!("on purpose") }).await;
+        assert!(matches!(broken, Err(StoreError::Broken(_))), "{broken:?}");
+        assert_eq!(numbers(&database).await, Vec::<i64>::new());
+    }
     database.close().await;
 }
 
 #[tokio::test]
 async fn a_query_over_its_budget_is_stopped_and_readers_cannot_write() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     table(&database).await;
     let endless = |connection: &Connection| {
@@ -272,7 +360,7 @@ async fn a_query_over_its_budget_is_stopped_and_readers_cannot_write() {
 
 #[tokio::test]
 async fn two_openers_of_one_file_write_in_turn_and_see_each_other() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let (one, two) =
         tokio::join!(async { Database::open(&folder.file(), Arc::new(NoFaults)).unwrap() }, async {
             Database::open(&folder.file(), Arc::new(NoFaults)).unwrap()
@@ -309,7 +397,7 @@ fn steps_are_taken_once_in_order_all_or_none_and_newer_files_are_refused() {
 
 #[tokio::test]
 async fn the_file_is_private_and_the_log_is_put_away_at_the_end() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     table(&database).await;
     for entry in std::fs::read_dir(&folder.0).unwrap().map(Result::unwrap) {
@@ -327,7 +415,7 @@ async fn the_file_is_private_and_the_log_is_put_away_at_the_end() {
 
 #[test]
 fn a_file_that_is_no_database_is_refused() {
-    let folder = Folder::new();
+    let folder = Folder::fresh();
     std::fs::write(folder.file(), "this is no database, only a text of some length ".repeat(100)).unwrap();
     let refused = Database::open(&folder.file(), Arc::new(NoFaults)).err();
     assert!(

@@ -1,9 +1,9 @@
 //! Random changes and questions, small enough that they meet each other.
 
-use super::archive::entry;
-use super::dice::Dice;
-use super::graph::{any, joint, query};
-use super::stores::{Stores, at, id, new_annotation, new_artifact};
+use crate::stores::suite::archive::entry;
+use crate::stores::suite::dice::Dice;
+use crate::stores::suite::graph::{any, joint, query};
+use crate::stores::suite::stores::{Stores, at, id, new_annotation, new_artifact};
 use crate::stores::{
     Annotation, ArchiveEntry, ArchiveQuery, Artifact, ArtifactFilter, Connection, Direction, GraphQuery,
     Hint, Identity, IdentityFilter, NewAnnotation, NewArtifact, StoreError, Tag, Walk,
