@@ -26,6 +26,17 @@ pub fn ask(question: &str) {
     let _ = write!(err, "{question}").and_then(|()| err.flush());
 }
 
+/// Whether a person sees stderr.
+pub fn has_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Replaces the line on the terminal; an empty text wipes it.
+pub fn rewrite(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
+}
+
 /// Shows an error the documented way and gives its exit code.
 pub fn report(error: &Error, json: bool) -> u8 {
     if json {

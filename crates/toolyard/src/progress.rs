@@ -1,6 +1,6 @@
 //! A bar for long work, on a terminal only.
 
-use std::io::{IsTerminal, Write};
+use crate::output;
 use toolyard_protocol::text::visible;
 
 const WIDTH: usize = 24;
@@ -12,13 +12,13 @@ pub struct Bar {
 
 impl Bar {
     pub fn start() -> Bar {
-        Bar { shown: std::io::stderr().is_terminal() }
+        Bar { shown: output::has_terminal() }
     }
 
     /// Without a percentage there is nothing to fill, and the words stand alone.
     pub fn show(&self, percent: Option<f64>, words: &str) {
         if self.shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[2K{}", line(percent, words));
+            output::rewrite(&line(percent, words));
         }
     }
 }
@@ -26,7 +26,7 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         if self.shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+            output::rewrite("");
         }
     }
 }
