@@ -1,5 +1,6 @@
 //! A load reads what changed and nothing else, and gives what a fresh load would.
 
+use super::changes::Changes;
 use super::testing::{Folder, echo};
 use super::{Loaded, Loader};
 use std::time::Duration;
@@ -46,6 +47,30 @@ fn only_the_edited_one_of_a_thousand_files_is_read() {
     assert!(loader.difference().is_some());
     let third = loader.load();
     assert_eq!((third.read, third.candidates.len()), (0, 980));
+}
+
+#[test]
+fn who_was_told_of_every_change_looks_only_there() {
+    let folder = Folder::new("told");
+    for name in ["a", "b"] {
+        folder.write(&format!("tools/{name}.tool.yaml"), &echo(name, "one"));
+    }
+    rest();
+    let loader = folder.loader();
+    assert_eq!(loader.load().read, 2);
+    folder.write("tools/a.tool.yaml", &echo("a", "two"));
+    folder.write("tools/c.tool.yaml", &echo("c", "one"));
+    rest();
+    let after = |place: &str| loader.load_after(&Changes::from_iter([folder.path.join(place)]));
+    let elsewhere = after("tools/b.tool.yaml");
+    assert_eq!((elsewhere.read, elsewhere.candidates.len()), (1, 3), "new files are always found");
+    assert_eq!(after("tools/a.tool.yaml").read, 1);
+    assert_eq!(loader.load().read, 0);
+    // Just written: what is not sure yet is looked at again, whoever was told what.
+    folder.write("tools/a.tool.yaml", &echo("a", "six"));
+    assert_eq!(after("tools/a.tool.yaml").read, 1);
+    folder.write("tools/a.tool.yaml", &echo("a", "ten"));
+    assert_eq!(after("tools/b.tool.yaml").read, 1);
 }
 
 #[test]
