@@ -9,7 +9,10 @@ use crate::controls::Controls;
 use crate::pipeline::Engine;
 use crate::registry::{Candidate, Entry, Run, RunFuture, Runner, Snapshot};
 use crate::stores::memory::{self, Memory};
-use std::sync::atomic::Ordering;
+use crate::stores::{
+    Change, Created, Durability, Ending, JobFilter, JobStore, Lease, NewJob, Recovered, Reply,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 use toolyard_protocol::{
     Annotations, Ask, AskFuture, Call, Caller, Digest, LogLevel, LogLine, Nobody, Outcome, Payload, Progress,
@@ -93,6 +96,7 @@ struct World {
     _folder: Scratch,
     engine: Engine,
     hands: Arc<Hands>,
+    synced: Arc<AtomicU64>,
 }
 
 fn world(
@@ -123,10 +127,11 @@ fn world(
     let registry = Arc::new(Registry::new(Snapshot::build(vec![candidate], Vec::new())));
     let hands = Hands::at(1_000_000);
     let memory = Memory::new(1000);
-    let (state, parts_hands) = (folder.path().to_owned(), hands.clone());
+    let synced = Arc::new(AtomicU64::new(0));
+    let (state, parts_hands, counted) = (folder.path().to_owned(), hands.clone(), synced.clone());
     let jobs = JobsDoor::new(move || {
         let parts = Parts {
-            store: Arc::new(memory::Jobs(memory.clone())),
+            store: Arc::new(Counting { inner: memory::Jobs(memory.clone()), synced: counted.clone() }),
             events: Arc::new(memory::Events(memory.clone())),
             form: Arc::new(Plain),
             clock: parts_hands.clone(),
@@ -135,7 +140,12 @@ fn world(
         Ok(Jobs::open(&state, new_id(&SystemClock, &SystemRandom), parts)?)
     });
     let redactor = Arc::new(Hush);
-    World { _folder: folder, engine: Engine { registry, audit, cache, redactor, jobs, clock, random }, hands }
+    World {
+        _folder: folder,
+        engine: Engine { registry, audit, cache, redactor, jobs, clock, random },
+        hands,
+        synced,
+    }
 }
 
 fn detached(arguments: &'static str) -> Call {
@@ -221,6 +231,81 @@ async fn a_caller_who_waits_hears_everything_and_is_asked() {
         heard.push(note);
     }
     assert_eq!(heard, ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
+}
+
+/// Counts the changes that must be on disk before the answer.
+struct Counting {
+    inner: memory::Jobs,
+    synced: Arc<AtomicU64>,
+}
+
+impl Counting {
+    fn note(&self, durability: Durability) {
+        self.synced.fetch_add(u64::from(durability == Durability::Synced), Ordering::SeqCst);
+    }
+}
+
+impl JobStore for Counting {
+    fn create(&self, new: NewJob) -> Reply<'_, Created> {
+        self.note(Durability::Synced);
+        self.inner.create(new)
+    }
+
+    fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> Reply<'_, Change> {
+        self.note(durability);
+        self.inner.start(lease, now, durability)
+    }
+
+    fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> Reply<'_, Change> {
+        self.inner.progress(lease, progress, now)
+    }
+
+    fn waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> Reply<'_, Change> {
+        self.inner.waiting(lease, waiting, now)
+    }
+
+    fn finish(&self, lease: Lease, ending: Ending, durability: Durability) -> Reply<'_, Change> {
+        self.note(durability);
+        self.inner.finish(lease, ending, durability)
+    }
+
+    fn cancel(&self, id: Id, now: Timestamp) -> Reply<'_, JobState> {
+        self.inner.cancel(id, now)
+    }
+
+    fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> Reply<'_, Vec<Recovered>> {
+        self.inner.take_over(from, to, now, limit)
+    }
+
+    fn owners(&self) -> Reply<'_, Vec<Id>> {
+        self.inner.owners()
+    }
+
+    fn get(&self, id: Id) -> Reply<'_, Option<Job>> {
+        self.inner.get(id)
+    }
+
+    fn list(&self, filter: JobFilter) -> Reply<'_, Vec<Job>> {
+        self.inner.list(filter)
+    }
+
+    fn count(&self, identity: Option<Identity>) -> Reply<'_, Vec<(JobState, u64)>> {
+        self.inner.count(identity)
+    }
+
+    fn expire(&self, now: Timestamp, limit: usize) -> Reply<'_, u64> {
+        self.inner.expire(now, limit)
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_waits_pays_for_one_synced_change_and_one_who_comes_back_for_two() {
+    for (timing, expected) in [(Timing::AsyncShort, 1), (Timing::AsyncMedium, 1), (Timing::AsyncLong, 2)] {
+        let world = world(timing, Options::default(), |_| Vec::new());
+        let outcome = world.engine.run(call("{}"), &Nobody).await;
+        world.over(outcome.meta.job.unwrap().0).await;
+        assert_eq!(world.synced.load(Ordering::SeqCst), expected, "{timing:?}");
+    }
 }
 
 #[tokio::test]
