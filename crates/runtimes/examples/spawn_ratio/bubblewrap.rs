@@ -2,6 +2,7 @@
 //! namespaces, no capabilities, a session of its own, death with its parent, and our own system call filter.
 //!
 //! What it cannot do and is spared: Landlock, resource limits, the small files of `/etc`, the mask over `/proc/keys`.
+//! What it does each time and we do once: an empty network and ipc namespace, the view.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -28,9 +29,15 @@ impl Bubblewrap {
         }
         let mut arguments = namespaces(launcher.level());
         let mounts = through_launcher(launcher, Level::Full, &["/bin/cat", "/proc/self/mountinfo"]).await?;
+        let mut wanted: Vec<Vec<String>> = Vec::new();
         for mount in String::from_utf8(mounts)?.lines() {
-            arguments.extend(mount_argument(mount).ok_or("mountinfo is not as expected")?);
+            let argument = mount_argument(mount).ok_or("mountinfo is not as expected")?;
+            // A copied view has a `/proc` below its own; bubblewrap needs one.
+            if !wanted.contains(&argument) {
+                wanted.push(argument);
+            }
         }
+        arguments.extend(wanted.into_iter().flatten());
         let find = ["/usr/bin/find", "/", "-xdev", "-type", "l", "-printf", "%l\\n%p\\n"];
         let links = String::from_utf8(through_launcher(launcher, Level::Full, &find).await?)?;
         let links: Vec<&str> = links.lines().collect();
@@ -58,8 +65,7 @@ fn namespaces(level: TreeLevel) -> Vec<String> {
     users.into_iter().chain(others).chain(rest).map(str::to_owned).collect()
 }
 
-/// One line of `/proc/self/mountinfo` as the option that brings it about; nothing for the root and for what lies inside
-/// another file system than the root.
+/// One line of `/proc/self/mountinfo` as the option that brings it about; nothing for the root and for the mask.
 fn mount_argument(line: &str) -> Option<Vec<String>> {
     let (place, kind) = line.split_once(" - ")?;
     let (at, kind) = (place.split(' ').nth(4)?, kind.split(' ').next()?);
