@@ -1,7 +1,7 @@
 //! Gate: a deterministic tool's result is reused, and equal calls in flight run once.
 
 use crate::cache::{Cache, Key};
-use crate::gates::{redact, run, validate};
+use crate::gates::{Discreet, redact, run, validate};
 use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub async fn reuse_or_run(
     let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
+        outcome.meta.tool_meta = None;
         // It may be older than a secret that it holds.
         return Ok(redact::outcome(redactor.as_ref(), outcome));
     }
@@ -51,7 +52,8 @@ async fn run_checked(
     entry: &Entry,
     deadline: Instant,
 ) -> Result<Outcome, Error> {
-    let ran = run::run(call, caller, entry, deadline).await;
+    let caller = Discreet { caller, redactor };
+    let ran = run::run(call, &caller, entry, deadline).await;
     validate::output(entry, redact::ran(redactor, ran)?)
 }
 
