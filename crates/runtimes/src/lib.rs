@@ -5,6 +5,7 @@
 pub mod child;
 mod command;
 mod confine;
+mod dialog;
 mod host;
 mod http;
 pub mod interpreter;

@@ -11,7 +11,6 @@ const LATER: &[(&str, &str)] = &[
     ("timing", "calls that outlive their request are not there yet"),
     ("warm", "workers that stay alive between calls are not there yet"),
     ("elevate", "elevated calls are not there yet"),
-    ("dialog", "tools cannot talk to their caller yet"),
     ("spill", "results over the output limit cannot be stored yet"),
     ("errors", "it belongs to specification pages, which are not there yet"),
     ("security", "it belongs to specification pages, which are not there yet"),
