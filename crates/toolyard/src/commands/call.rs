@@ -1,6 +1,7 @@
 //! `toolyard call NAME …`: one call through the whole pipeline, from the terminal.
 
 use crate::output;
+use crate::person::Person;
 use crate::wiring::{Place, Yard, small_runtime};
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -36,9 +37,10 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let arguments = read_arguments(&args.arguments, schema)?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
     let call = Call { deadline, ..Call::new(engine.call_id(), args.name, arguments, Edge::Cli) };
-    let _spinner = output::Spinner::start(format!("calling {}", call.tool));
+    let spinner = output::Spinner::start(format!("calling {}", call.tool));
+    let caller = Person::new(spinner.status());
     tokio::select! {
-        outcome = engine.run(call, &toolyard_protocol::Nobody) => Ok(outcome),
+        outcome = engine.run(call, &caller) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }

@@ -2,11 +2,13 @@
 
 mod client;
 mod process;
+mod terminal;
 mod upstream;
 mod yard;
 
 pub use client::{Answer, Client};
 pub use process::{Ran, Running, Server, run_for, signal};
+pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
 pub use yard::{As, Kind, Yard};
 
