@@ -2,6 +2,8 @@
 
 mod guard;
 mod plain;
+mod query;
 mod server;
+mod v1;
 
 pub use server::{Options, serve};

@@ -1,5 +1,6 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
+use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
 use hyper::server::conn::http1;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
+use toolyard_engine::resources::NoResources;
 
 /// Bounds of the listener.
 #[derive(Clone, Debug)]
@@ -43,7 +45,12 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(options.max_connections));
     let header_timeout = options.header_timeout;
     let app = Arc::new(App { engine, started: Instant::now(), options });
-    let router = plain::routes(app).layer(axum::middleware::from_fn(guard::local_only));
+    let v1 = V1 {
+        engine: app.engine.clone(),
+        resources: Arc::new(NoResources::default()),
+        max_body: app.options.max_body,
+    };
+    let router = plain::routes(app).merge(v1::routes(v1)).layer(axum::middleware::from_fn(guard::local_only));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let mut stop = std::pin::pin!(stop);

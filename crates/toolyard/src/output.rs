@@ -27,9 +27,15 @@ pub fn ask(question: &str) {
     let _ = write!(err, "{question}").and_then(|()| err.flush());
 }
 
-/// Whether a person sees what [`note`] and [`ask`] write.
-pub fn is_seen() -> bool {
+/// Whether a person sees stderr.
+pub fn has_terminal() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// Replaces the line on the terminal; an empty text wipes it.
+pub fn rewrite(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
 }
 
 /// Shows an error the documented way and gives its exit code.
@@ -86,7 +92,7 @@ pub struct Spinner {
 impl Spinner {
     pub fn start(what: String) -> Spinner {
         let status = Status(Arc::new(Mutex::new(Shown { what, progress: String::new(), stopped: false })));
-        let task = is_seen().then(|| tokio::spawn(spin(status.clone())));
+        let task = has_terminal().then(|| tokio::spawn(spin(status.clone())));
         Spinner { status, task }
     }
 
@@ -100,7 +106,7 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
-            wipe(&mut std::io::stderr());
+            rewrite("");
         }
     }
 }
@@ -125,8 +131,8 @@ impl Status {
     /// Writes a line of its own to stderr.
     pub fn note(&self, text: impl AsRef<str>) {
         let _shown = self.lock();
-        if is_seen() {
-            wipe(&mut std::io::stderr());
+        if has_terminal() {
+            rewrite("");
         }
         note(text);
     }
@@ -134,7 +140,7 @@ impl Status {
     /// The spinner rests until the guard is dropped.
     pub fn rest(&self) -> Rest {
         self.lock().stopped = true;
-        wipe(&mut std::io::stderr());
+        rewrite("");
         Rest(self.clone())
     }
 
@@ -161,11 +167,7 @@ async fn spin(status: Status) {
         let early = started.elapsed().as_millis() < 300 && progress.is_empty();
         if !stopped && !early {
             let seconds = started.elapsed().as_secs();
-            let _ = write!(std::io::stderr(), "\r\x1b[2K{frame} {what} … {seconds} s{progress}");
+            rewrite(&format!("{frame} {what} … {seconds} s{progress}"));
         }
     }
-}
-
-fn wipe(terminal: &mut impl Write) {
-    let _ = write!(terminal, "\r\x1b[2K");
 }

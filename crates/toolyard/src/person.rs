@@ -21,7 +21,7 @@ pub struct Person {
 
 impl Person {
     pub fn new(status: Status) -> Person {
-        let can_be_asked = std::io::stdin().is_terminal() && output::is_seen();
+        let can_be_asked = std::io::stdin().is_terminal() && output::has_terminal();
         Person { status, can_be_asked, keyboard: tokio::sync::Mutex::new(()) }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod arguments;
+pub mod batch;
 pub mod cache_key;
 pub mod checkup;
 mod content;
@@ -13,8 +14,11 @@ pub mod doc;
 pub mod envelope;
 pub mod form;
 pub mod history;
+pub mod jobs;
 pub mod json;
 pub mod listing;
+pub mod msgpack;
+pub mod outcome;
 pub mod plain;
 pub mod problems;
 pub mod redact;
@@ -22,4 +26,5 @@ pub mod render;
 pub mod schema;
 pub mod secret_list;
 pub mod template;
+pub mod typed;
 pub mod view;

@@ -138,7 +138,7 @@ pub mod tests {
             identity: Identity::local(),
             edge: Edge::Cli,
             deadline: None,
-            timing_hint: None,
+            wait: Default::default(),
             trace: None,
             idempotency_key: None,
         };

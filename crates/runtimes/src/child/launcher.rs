@@ -13,19 +13,21 @@ use super::plan::System;
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
 use super::record::Record;
-use super::start::{ends, read_record};
+use super::start::ends;
 use super::tree::Tree;
+use super::views::Views;
 use super::watch::{Excess, Watch};
-use super::{ChildError, Command, Exchange, Finished, LauncherError, Level, TreeLevel};
+use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, Level, TreeLevel};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
-    pub(super) image: Image,
+    pub(super) image: Arc<Image>,
     level: TreeLevel,
     /// The level and the weaker ones below it.
     pub(super) levels: Vec<TreeLevel>,
     sandbox: Level,
-    pub(super) system: System,
+    pub(super) system: Arc<System>,
+    pub(super) views: Arc<Views>,
     pub(super) places: Arc<Semaphore>,
     pub(super) reaper: Reaper,
 }
@@ -70,7 +72,8 @@ impl Launcher {
         let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Launcher { image, level, levels, sandbox, system, places: Arc::new(places), reaper })
+        let (image, system, views) = (Arc::new(image), Arc::new(system), Arc::default());
+        Ok(Launcher { image, level, levels, sandbox, system, views, places: Arc::new(places), reaper })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -80,6 +83,11 @@ impl Launcher {
     /// The strongest confinement this machine gives, found out once by trying.
     pub fn sandbox_level(&self) -> Level {
         self.sandbox
+    }
+
+    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        self.system.filter(confinement)
     }
 
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
@@ -103,7 +111,7 @@ impl Launcher {
                 return Err(cut.into_error(exchange.output_cap, stderr.finish()));
             }
         };
-        let (exit, level) = read_record(record, command, plan.as_ref())?;
+        let (exit, level) = self.read_end(record, command, plan.as_ref())?;
         let stderr_tail = stderr.finish();
         let sandbox = command.confinement.level;
         match stdout.finish() {

@@ -11,7 +11,7 @@ use super::launcher::Cut;
 use super::output::{Lines, Stderr};
 use super::plan::Plan;
 use super::record::Record;
-use super::start::{ends, read_record};
+use super::start::ends;
 use super::tree::Tree;
 use super::watch::Watch;
 use super::{ChildError, Command, Exit, Launcher, Level, OnListener, TreeLevel};
@@ -32,6 +32,7 @@ pub struct Opening {
 
 /// The tree dies when this is dropped.
 pub struct Live<'a> {
+    launcher: &'a Launcher,
     command: &'a Command,
     plan: Option<Plan>,
     tree: Tree,
@@ -61,7 +62,7 @@ pub struct Ended {
 
 impl Launcher {
     /// Starts a program to talk with.
-    pub async fn open<'a>(&self, command: &'a Command, opening: Opening) -> Result<Live<'a>, ChildError> {
+    pub async fn open<'a>(&'a self, command: &'a Command, opening: Opening) -> Result<Live<'a>, ChildError> {
         let Opening { stdin, line_cap, deadline, on_listener } = opening;
         let admitted = self.admit(command, deadline.into()).await?;
         let (ours, theirs) = ends().map_err(ChildError::Spawn)?;
@@ -70,7 +71,7 @@ impl Launcher {
         let stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
         let (tree, plan) = self.start(command, admitted, ours.control, theirs, on_listener)?;
         let watch = Watch::new(&command.confinement, tree.launcher());
-        Ok(Live { command, plan, tree, stdin, stdout, stderr, watch, line_cap, dead: None })
+        Ok(Live { launcher: self, command, plan, tree, stdin, stdout, stderr, watch, line_cap, dead: None })
     }
 }
 
@@ -119,7 +120,7 @@ impl Live<'_> {
             Some(record) => record,
             None => self.tree.dead().await,
         };
-        let (exit, level) = read_record(record, self.command, self.plan.as_ref())?;
+        let (exit, level) = self.launcher.read_end(record, self.command, self.plan.as_ref())?;
         let stderr_tail = self.stderr.finish();
         Ok(Ended { exit, stderr_tail, level, sandbox: self.command.confinement.level })
     }

@@ -18,6 +18,7 @@ mod reaper;
 mod spawn;
 mod start;
 mod tree;
+mod views;
 mod watch;
 
 // Both sides compile the same file, so the two can't disagree about a byte.

@@ -8,17 +8,18 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{self, Instant};
 
-use super::plan::{Empty, Plan};
+use super::plan::{self, Empty, Plan};
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
-use super::{ChildError, Command, Exit, Launcher, Level, OnListener, TreeLevel, fds};
+use super::{ChildError, Command, Confinement, Exit, Launcher, Level, OnListener, TreeLevel, fds};
 
 /// A command that has its place among the live children.
 pub struct Admitted<'a> {
     prepared: Prepared,
     plan: Option<Plan>,
     shared: Option<&'a Empty>,
+    view: Option<Arc<OwnedFd>>,
     permit: OwnedSemaphorePermit,
 }
 
@@ -42,22 +43,21 @@ pub fn ends() -> io::Result<(Ends, Ends)> {
 }
 
 impl Launcher {
-    /// Checks the command and waits for a free place, at most until the deadline.
+    /// Waits for a free place, at most until the deadline, and gets everything ready for the start.
     pub(super) async fn admit(
         &self,
         command: &Command,
         deadline: Instant,
     ) -> Result<Admitted<'_>, ChildError> {
         let confinement = &command.confinement;
-        let plan = Plan::new(confinement, &self.system, &command.cwd)?;
+        let permit = self.place(deadline).await?;
+        // Only now: while a run waits for its place, what a view shows can change.
+        let view = self.view(confinement).await;
+        let plan = Plan::new(confinement, &self.system, &command.cwd, view.is_some())?;
         let shared = self.system.shared(confinement.level);
         let flags = flags(&self.levels, confinement.level, plan.is_some(), shared);
         let prepared = Prepared::new(&flags, command)?;
-        let place = Arc::clone(&self.places).acquire_owned();
-        match time::timeout_at(deadline, place).await {
-            Ok(Ok(permit)) if Instant::now() < deadline => Ok(Admitted { prepared, plan, shared, permit }),
-            _ => Err(ChildError::Timeout { stderr_tail: String::new() }),
-        }
+        Ok(Admitted { prepared, plan, shared, view, permit })
     }
 
     /// Starts the launcher with its ends of the channels. Ours must be registered already: afterwards nothing
@@ -65,7 +65,7 @@ impl Launcher {
     pub(super) fn start(
         &self,
         command: &Command,
-        Admitted { prepared, plan, shared, permit }: Admitted<'_>,
+        Admitted { prepared, plan, shared, view, permit }: Admitted<'_>,
         control: OwnedFd,
         theirs: Ends,
         on_listener: Option<OnListener>,
@@ -74,10 +74,48 @@ impl Launcher {
         if let Some(plan) = &plan {
             send(control.get_ref(), plan)?;
         }
+        let mut namespaces = shared.map(Empty::descriptors).unwrap_or_default();
+        namespaces.extend(view.as_deref().map(|view| (view, plan::MOUNTS as i32)));
         let handed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
-        let pid =
-            prepared.spawn(&self.image.path, handed, shared).map_err(|error| not_spawned(error, command))?;
+        let pid = prepared
+            .spawn(&self.image.path, handed, namespaces)
+            .map_err(|error| not_spawned(error, command))?;
         Ok((Tree::new(control, pid, self.reaper.handle(), permit, on_listener), plan))
+    }
+
+    /// How the program ended, by the launcher's own word.
+    pub(super) fn read_end(
+        &self,
+        record: Option<Record>,
+        command: &Command,
+        plan: Option<&Plan>,
+    ) -> Result<(Exit, TreeLevel), ChildError> {
+        read_record(record, command, plan).inspect_err(|error| {
+            if matches!(error, ChildError::Confinement { .. }) {
+                self.views.forget();
+            }
+        })
+    }
+
+    async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, ChildError> {
+        match time::timeout_at(deadline, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
+            _ => Err(ChildError::Timeout { stderr_tail: String::new() }),
+        }
+    }
+
+    /// The view that a run so confined copies, kept or made; `None` when it must make its own.
+    async fn view(&self, confinement: &Confinement) -> Option<Arc<OwnedFd>> {
+        // Namespaces of ours can be entered only where users are shared, too.
+        self.system.shared(confinement.level)?;
+        let plan = Plan::view(confinement, &self.system).ok()?;
+        if let Some(view) = self.views.find(&plan) {
+            return Some(view);
+        }
+        let (views, image, system) = (self.views.clone(), self.image.clone(), self.system.clone());
+        let levels = self.levels.clone();
+        let made = tokio::task::spawn_blocking(move || views.make(&plan, &image, &levels, &system));
+        made.await.ok().flatten()
     }
 }
 
@@ -99,8 +137,7 @@ fn send(control: &OwnedFd, plan: &Plan) -> Result<(), ChildError> {
     }
 }
 
-/// How the program ended, by the launcher's own word.
-pub fn read_record(
+fn read_record(
     record: Option<Record>,
     command: &Command,
     plan: Option<&Plan>,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Engine, Registry};
 use toolyard_protocol::{
     Answer, Ask, AskFuture, Call, Caller, Edge, Error, ErrorKind, Limits, LogLine, Outcome, Payload,
@@ -55,8 +56,9 @@ impl Yard {
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let redactor = loader.secrets.clone();
-        let registry = Registry::default();
-        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, redactor, clock, random });
+        let registry = Arc::new(Registry::default());
+        let (audit, jobs) = (audit.unwrap(), JobsDoor::shut());
+        let engine = Arc::new(Engine { registry, audit, cache, redactor, jobs, clock, random });
         Yard { root, engine, loader }
     }
 
