@@ -23,6 +23,7 @@ use toolyard_wire::view::View;
 pub struct Bench {
     pub root: PathBuf,
     pub engine: Engine,
+    pub services: Arc<Services>,
 }
 
 /// Events that are kept, few enough to run over.
@@ -68,7 +69,7 @@ impl Bench {
             })
         });
         let registry = Arc::new(Registry::default());
-        let services = Services {
+        let services = Arc::new(Services {
             registry: Arc::downgrade(&registry),
             config: Arc::new(Config),
             jobs: door.clone(),
@@ -76,15 +77,15 @@ impl Bench {
             files: Files::new(root.clone(), state.clone()),
             clock,
             random,
-        };
-        let tools = candidates(&Arc::new(services), &Selection::all()).unwrap();
+        });
+        let tools = candidates(&services, &Selection::all()).unwrap();
         registry.replace(Snapshot::build(tools, Vec::new()));
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let redactor = Arc::new(NothingSecret);
         let engine = Engine { registry, audit: audit.unwrap(), cache, redactor, jobs: door, clock, random };
-        Bench { root, engine }
+        Bench { root, engine, services }
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) {

@@ -8,6 +8,7 @@
 
 mod bench;
 mod content;
+mod formats;
 mod golden;
 mod graph;
 mod jobs;
