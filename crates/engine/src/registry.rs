@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, Outcome, ToolSpec};
@@ -44,6 +44,11 @@ pub struct Run<'a> {
     pub spec: &'a ToolSpec,
     /// The earlier of the tool's timeout and the caller's deadline.
     pub deadline: Instant,
+}
+
+impl Run<'_> {
+    /// A tool's clock stops while one of its questions waits for an answer, in all of a run at most this long.
+    pub const MAX_WAIT_FOR_ANSWERS: Duration = Duration::from_secs(10 * 60);
 }
 
 /// A tool that can be called.

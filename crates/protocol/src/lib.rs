@@ -33,7 +33,7 @@ pub use call::{Call, Edge, Identity, TraceContext, Wait};
 pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
 pub use check::{CacheKey, Check, JsonView, OutcomeForm, Violation};
 pub use digest::Digest;
-pub use error::{Details, Error};
+pub use error::{Details, Error, RpcError};
 pub use error_table::ErrorKind;
 pub use event::Event;
 pub use hash::Hash;

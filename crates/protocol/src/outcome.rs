@@ -54,6 +54,8 @@ pub struct Meta {
     /// The job that the call is, and where it stood when the answer was given.
     pub job: Option<(Id, JobState)>,
     pub warnings: Vec<String>,
+    /// The tool's own `_meta` beside its MCP content. It belongs to one run: kept results have none.
+    pub tool_meta: Option<Payload>,
 }
 
 /// Why parts do not make an outcome.
@@ -135,9 +137,9 @@ impl Outcome {
         self.explanation.as_deref()
     }
 
-    /// Data and content, to be replaced by other values; what is absent stays absent.
+    /// Everything the tool itself gave, to be replaced by other values; what is absent stays absent.
     pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
-        self.data.iter_mut().chain(self.content.iter_mut())
+        self.data.iter_mut().chain(self.content.iter_mut()).chain(self.meta.tool_meta.iter_mut())
     }
 
     pub fn explanation_mut(&mut self) -> Option<&mut String> {

@@ -53,6 +53,8 @@ pub struct Conduct {
     pub deterministic: bool,
     /// The tool asks for the context object (caller, call id, deadline …).
     pub context: bool,
+    /// The tool talks with its caller while it runs: progress, log lines, questions.
+    pub dialog: bool,
     /// Calls that may run at the same time.
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,

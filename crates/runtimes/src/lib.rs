@@ -6,6 +6,7 @@ pub mod builtin;
 pub mod child;
 mod command;
 mod confine;
+mod dialog;
 mod host;
 mod http;
 pub mod interpreter;

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod output;
+mod person;
 mod progress;
 mod reload;
 mod remote;

@@ -3,7 +3,7 @@
 use crate::json::{self, Object};
 use bytes::Bytes;
 use toolyard_protocol::error_table::TABLE;
-use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, Status, ToolName, Violation};
+use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, RpcError, Status, ToolName, Violation};
 
 /// Reads a tool call: exactly two members, a canonical name, an object of arguments.
 pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
@@ -150,7 +150,8 @@ pub fn push_error(out: &mut Vec<u8>, error: &Error) {
 /// Everything else that is known about an error, as one object.
 pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
-    let Details { violations, stderr, exit, tool_code, tool_details, retry_after } = error.details.as_ref();
+    let Details { violations, stderr, exit, tool_code, tool_details, retry_after, rpc } =
+        error.details.as_ref();
     let mut object = Object::new(out);
     object
         .text("kind", row.name)
@@ -169,8 +170,21 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     if let Some(details) = tool_details {
         object.raw("tool_details", details.bytes());
     }
+    if let Some(rpc) = rpc {
+        push_rpc(object.member("rpc"), rpc);
+    }
     if !violations.is_empty() {
         push_violations(object.member("violations"), violations);
+    }
+    object.end();
+}
+
+/// JSON-RPC's error object.
+pub fn push_rpc(out: &mut Vec<u8>, rpc: &RpcError) {
+    let mut object = Object::new(out);
+    object.raw("code", rpc.code.to_string().as_bytes()).text("message", &rpc.message);
+    if let Some(data) = &rpc.data {
+        object.raw("data", data.bytes());
     }
     object.end();
 }

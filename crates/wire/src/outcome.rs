@@ -1,14 +1,14 @@
 //! An outcome as one JSON object that is read back whole: what stores keep and `/v1/` answers with.
 
-use crate::envelope::push_violations;
+use crate::envelope::{push_rpc, push_violations};
 use crate::json::{self, Object};
 use bytes::Bytes;
 use serde::Deserialize;
 use std::time::Duration;
 use toolyard_protocol::text::{from_hex, push_hex};
 use toolyard_protocol::{
-    Details, Error, ErrorKind, Format, Id, JobState, Meta, Outcome, OutcomeForm, Payload, Sandbox, Status,
-    Violation,
+    Details, Error, ErrorKind, Format, Id, JobState, Meta, Outcome, OutcomeForm, Payload, RpcError, Sandbox,
+    Status, Violation,
 };
 
 /// The one implementation of [`OutcomeForm`].
@@ -58,7 +58,8 @@ fn push_payload(object: &mut Object<'_>, name: &str, payload: Option<&Payload>) 
 }
 
 fn push_error(out: &mut Vec<u8>, error: &Error) {
-    let Details { violations, stderr, exit, tool_code, tool_details, retry_after } = error.details.as_ref();
+    let Details { violations, stderr, exit, tool_code, tool_details, retry_after, rpc } =
+        error.details.as_ref();
     let row = error.kind.row();
     let mut object = Object::new(out);
     object.text("kind", row.name).text("code", row.code).text("message", &error.message);
@@ -79,6 +80,9 @@ fn push_error(out: &mut Vec<u8>, error: &Error) {
     if let Some(after) = retry_after {
         object.number("retry_after_ms", after.as_millis() as u64);
     }
+    if let Some(rpc) = rpc {
+        push_rpc(object.member("rpc"), rpc);
+    }
     if !violations.is_empty() {
         push_violations(object.member("violations"), violations);
     }
@@ -98,6 +102,7 @@ fn push_meta(out: &mut Vec<u8>, meta: &Meta) {
     if let Some((id, state)) = meta.job {
         object.text("job_id", id.text().as_str()).text("job_state", state.as_str());
     }
+    push_payload(&mut object, "tool_meta", meta.tool_meta.as_ref());
     if !meta.warnings.is_empty() {
         object.texts("warnings", meta.warnings.iter().map(String::as_str));
     }
@@ -126,6 +131,13 @@ struct ReadError {
     retry_after_ms: Option<u64>,
     #[serde(default)]
     violations: Vec<ReadViolation>,
+    rpc: Option<ReadRpc>,
+}
+
+#[derive(Deserialize)]
+struct ReadRpc {
+    code: i64,
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +174,7 @@ pub fn read(bytes: &Bytes) -> Result<Outcome, Error> {
         outcome = outcome.with_explanation(explanation);
     }
     outcome.meta = read_meta(read.meta);
+    outcome.meta.tool_meta = payload(&member(bytes, "meta").map_err(refuse)?, "tool_meta").map_err(refuse)?;
     Ok(outcome)
 }
 
@@ -180,9 +193,14 @@ fn payload(object: &Bytes, name: &str) -> Result<Option<Payload>, String> {
 
 fn read_error(outcome: &Bytes, read: ReadError) -> Result<Error, String> {
     let kind = ErrorKind::from_name(&read.kind).ok_or(format!("error kind '{}'", read.kind))?;
-    let members = json::members(outcome).map_err(|defect| defect.to_string())?.unwrap_or_default();
-    let whole = members.iter().find(|(key, _)| key == "error").map(|(_, range)| outcome.slice(range.clone()));
-    let tool_details = payload(&whole.unwrap_or_default(), "tool_details")?;
+    let whole = member(outcome, "error")?;
+    let tool_details = payload(&whole, "tool_details")?;
+    let rpc = match read.rpc {
+        Some(ReadRpc { code, message }) => {
+            Some(RpcError { code, message, data: payload(&member(&whole, "rpc")?, "data")? })
+        }
+        None => None,
+    };
     let violations =
         read.violations.into_iter().map(|v| Violation { pointer: v.pointer, message: v.message });
     Ok(Error {
@@ -197,6 +215,7 @@ fn read_error(outcome: &Bytes, read: ReadError) -> Result<Error, String> {
             tool_code: read.tool_code,
             tool_details,
             retry_after: read.retry_after_ms.map(Duration::from_millis),
+            rpc,
         }),
     })
 }
@@ -211,7 +230,15 @@ fn read_meta(read: ReadMeta) -> Meta {
         sandbox: read.sandbox.as_deref().and_then(Sandbox::parse),
         job: job.zip(read.job_state.as_deref().and_then(JobState::parse)),
         warnings: read.warnings,
+        tool_meta: None,
     }
+}
+
+/// The object under that name; an empty one if there is none.
+fn member(object: &Bytes, name: &str) -> Result<Bytes, String> {
+    let members = json::members(object).map_err(|defect| defect.to_string())?.unwrap_or_default();
+    let found = members.iter().find(|(key, _)| key == name).map(|(_, range)| object.slice(range.clone()));
+    Ok(found.unwrap_or_else(|| Bytes::from_static(b"{}")))
 }
 
 #[cfg(test)]
@@ -228,6 +255,8 @@ mod tests {
             details.tool_code = Some("E42".into());
             details.tool_details = Some(Payload::json(r#"{"n":12345678901234567890.5}"#));
             details.retry_after = Some(Duration::from_millis(1500));
+            details.rpc =
+                Some(RpcError { code: -32042, message: "no".into(), data: Some(Payload::json("[1.50]")) });
         });
         let error = Error { correlation_id: Some(id), ..error };
         let data = Payload::json(r#"{"big":123456789012345678901234567890,"null":null}"#);
@@ -243,6 +272,7 @@ mod tests {
             sandbox: Some(Sandbox::Landlock),
             job: Some((id, JobState::Complete)),
             warnings: vec!["w".into()],
+            tool_meta: Some(Payload::json(r#"{"a":1}"#)),
         };
         let outcomes = [
             outcome,

@@ -1,7 +1,7 @@
 //! A result for people: text as text, everything else as indented JSON.
 
 use crate::json;
-use toolyard_protocol::{Outcome, text::visible};
+use toolyard_protocol::{Outcome, Payload, text::visible};
 
 /// What `toolyard call` prints. Control characters are made visible.
 pub fn result(outcome: &Outcome) -> String {
@@ -18,6 +18,13 @@ pub fn result(outcome: &Outcome) -> String {
         }
         None => "null".to_owned(),
     }
+}
+
+/// One value on one line: a text as text, everything else as JSON.
+pub fn value(payload: &Payload) -> String {
+    let text = serde_json::from_slice::<String>(payload.bytes());
+    let text = text.unwrap_or_else(|_| String::from_utf8_lossy(payload.bytes()).into_owned());
+    visible(&text)
 }
 
 /// The result as one text for a program: text as it is, everything else as the JSON that it is.

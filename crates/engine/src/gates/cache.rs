@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, Key};
 use crate::gates::run::{self, Seat};
-use crate::gates::{redact, validate};
+use crate::gates::{Discreet, redact, validate};
 use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub async fn reuse_or_run(
     let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
+        outcome.meta.tool_meta = None;
         // It may be older than a secret that it holds.
         return Ok(redact::outcome(redactor.as_ref(), outcome));
     }
@@ -55,7 +56,8 @@ async fn run_checked(
     deadline: Instant,
     seat: Seat,
 ) -> Result<Outcome, Error> {
-    let ran = run::run(call, caller, entry, deadline, seat).await;
+    let caller = Discreet { caller, redactor };
+    let ran = run::run(call, &caller, entry, deadline, seat).await;
     validate::output(entry, redact::ran(redactor, ran)?)
 }
 

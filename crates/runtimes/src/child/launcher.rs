@@ -1,40 +1,35 @@
 //! The launcher as the daemon sees it: made ready once, then one run per call.
 
-use std::ffi::CString;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{self, Instant};
 
 use super::image::Image;
 use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
-use super::plan::{self, Empty, Plan, System};
+use super::plan::System;
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
-use super::record::{self, Record};
-use super::spawn::Prepared;
+use super::record::Record;
+use super::start::ends;
 use super::tree::Tree;
 use super::views::Views;
 use super::watch::{Excess, Watch};
-use super::{
-    ChildError, Command, Confinement, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds,
-};
+use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, Level, TreeLevel};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
-    image: Arc<Image>,
+    pub(super) image: Arc<Image>,
     level: TreeLevel,
     /// The level and the weaker ones below it.
-    levels: Vec<TreeLevel>,
+    pub(super) levels: Vec<TreeLevel>,
     sandbox: Level,
-    system: Arc<System>,
-    views: Arc<Views>,
-    places: Arc<Semaphore>,
-    reaper: Reaper,
+    pub(super) system: Arc<System>,
+    pub(super) views: Arc<Views>,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) reaper: Reaper,
 }
 
 #[derive(Clone, Debug)]
@@ -98,91 +93,44 @@ impl Launcher {
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
     /// told to die; must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
-        let confinement = &command.confinement;
         let deadline = Instant::from_std(exchange.deadline);
-        let permit = self.place(deadline).await?;
-        // Only now: while a run waits for its place, what a view shows can change.
-        let view = self.view(confinement).await;
-        let plan = Plan::new(confinement, &self.system, &command.cwd, view.is_some())?;
-        let shared = self.system.shared(confinement.level);
-        let flags = flags(&self.levels, confinement.level, plan.is_some(), shared);
-        let prepared = Prepared::new(&flags, command)?;
+        let admitted = self.admit(command, deadline).await?;
+        let (ours, theirs) = ends().map_err(ChildError::Spawn)?;
+        let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
+        let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
+        let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
+        let (mut tree, plan) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
 
-        let (stdin_theirs, stdin) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (stdout, stdout_theirs) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (stderr, stderr_theirs) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (control, control_theirs) = fds::socket_pair().map_err(ChildError::Spawn)?;
-        let mut stdin = Stdin::new(stdin, exchange.stdin).map_err(ChildError::Spawn)?;
-        let mut stdout = Stdout::new(stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
-        let mut stderr = Stderr::new(stderr).map_err(ChildError::Spawn)?;
-        let control = Tree::register(control).map_err(ChildError::Spawn)?;
-        if let Some(plan) = &plan {
-            send(control.get_ref(), plan)?;
-        }
-        let mut namespaces = shared.map(Empty::descriptors).unwrap_or_default();
-        namespaces.extend(view.as_deref().map(|view| (view, plan::MOUNTS as i32)));
-        let theirs = [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs];
-        let pid = prepared
-            .spawn(&self.image.path, theirs, namespaces)
-            .map_err(|error| not_spawned(error, command))?;
-        let mut tree = Tree::new(control, pid, self.reaper.handle(), permit, exchange.on_listener);
-        drop((stdin_theirs, stdout_theirs, stderr_theirs, control_theirs));
-
-        let mut watch = Watch::new(confinement, tree.launcher());
+        let mut watch = Watch::new(&command.confinement, tree.launcher());
         let ended = converse(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut watch, deadline).await;
         let record = match ended {
             Ok(record) => record,
             Err(cut) => {
                 tree.kill();
                 tree.dead().await;
-                return Err(cut.told(exchange.output_cap, stderr.finish()));
+                return Err(cut.into_error(exchange.output_cap, stderr.finish()));
             }
         };
-        let (exit, level) = read_record(record, command, plan.as_ref()).inspect_err(|error| {
-            if matches!(error, ChildError::Confinement { .. }) {
-                self.views.forget();
-            }
-        })?;
+        let (exit, level) = self.read_end(record, command, plan.as_ref())?;
         let stderr_tail = stderr.finish();
+        let sandbox = command.confinement.level;
         match stdout.finish() {
-            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: confinement.level }),
-            Err(OverCap) => Err(ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail }),
+            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox }),
+            Err(over) => Err(Cut::from(over).into_error(exchange.output_cap, stderr_tail)),
         }
-    }
-}
-
-impl Launcher {
-    async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, ChildError> {
-        match time::timeout_at(deadline, Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
-            _ => Err(ChildError::Timeout { stderr_tail: String::new() }),
-        }
-    }
-
-    /// The view that a run so confined copies, kept or made; `None` when it must make its own.
-    async fn view(&self, confinement: &Confinement) -> Option<Arc<OwnedFd>> {
-        // Namespaces of ours can be entered only where users are shared, too.
-        self.system.shared(confinement.level)?;
-        let plan = Plan::view(confinement, &self.system).ok()?;
-        if let Some(view) = self.views.find(&plan) {
-            return Some(view);
-        }
-        let (views, image, system) = (self.views.clone(), self.image.clone(), self.system.clone());
-        let levels = self.levels.clone();
-        let made = tokio::task::spawn_blocking(move || views.make(&plan, &image, &levels, &system));
-        made.await.ok().flatten()
     }
 }
 
 /// Why we end a run ourselves.
-enum Cut {
+#[derive(Debug)]
+pub enum Cut {
     Deadline,
     OverCap,
     Excess(Excess),
 }
 
 impl Cut {
-    fn told(self, cap: usize, stderr_tail: String) -> ChildError {
+    pub fn into_error(self, cap: usize, stderr_tail: String) -> ChildError {
         match self {
             Cut::Deadline => ChildError::Timeout { stderr_tail },
             Cut::OverCap => ChildError::OutputOverCap { cap, stderr_tail },
@@ -219,71 +167,5 @@ async fn converse(
             () = stderr.read(), if stderr.is_open() => {}
             () = stdin.write(), if stdin.is_open() => {}
         }
-    }
-}
-
-/// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
-pub fn flags(levels: &[TreeLevel], sandbox: Level, with_plan: bool, shared: Option<&Empty>) -> CString {
-    let fits = |level: &&TreeLevel| sandbox < Level::Full || **level != TreeLevel::Subreaper;
-    let levels = levels.iter().filter(fits).map(|level| level.letter());
-    let join = shared.is_some_and(Empty::has_users).then_some(record::FLAG_JOIN);
-    let flags = levels.chain(with_plan.then_some(record::FLAG_PLAN)).chain(join).collect::<Vec<_>>();
-    CString::new(flags).unwrap_or_default()
-}
-
-/// The plan waits in the socket for the launcher, which does not exist yet.
-fn send(control: &OwnedFd, plan: &Plan) -> Result<(), ChildError> {
-    let failed = |source| ChildError::Confinement { step: "hand over the plan".into(), source };
-    match fds::write(control, plan.bytes()).map_err(failed)? {
-        n if n == plan.bytes().len() => Ok(()),
-        _ => Err(failed(io::Error::from_raw_os_error(libc::EMSGSIZE))),
-    }
-}
-
-fn read_record(
-    record: Option<Record>,
-    command: &Command,
-    plan: Option<&Plan>,
-) -> Result<(Exit, TreeLevel), ChildError> {
-    let record = record.ok_or(ChildError::LauncherDied)?;
-    let error = io::Error::from_raw_os_error(record.errno);
-    match (record.stage, TreeLevel::from_letter(record.level)) {
-        (record::STAGE_RAN, Some(level)) => Ok((Exit::from_wait_status(record.status), level)),
-        (record::STAGE_EXEC, _) => Err(not_executed(error, command)),
-        (record::STAGE_SETUP, _) => Err(ChildError::Tree(error)),
-        (record::STAGE_CONFINE, _) => Err(match plan {
-            Some(plan) => plan.failed(record.status, error),
-            None => ChildError::LauncherDied,
-        }),
-        _ => Err(ChildError::LauncherDied),
-    }
-}
-
-/// The launcher did not start; the tool's arguments or directory may be the reason.
-fn not_spawned(error: io::Error, command: &Command) -> ChildError {
-    match error.raw_os_error() {
-        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
-        Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP)
-            if std::fs::read_dir(&command.cwd).is_err() =>
-        {
-            ChildError::WorkingDirectory { cwd: command.cwd.clone(), source: error }
-        }
-        _ => ChildError::Spawn(error),
-    }
-}
-
-fn not_executed(error: io::Error, command: &Command) -> ChildError {
-    let program = command.program.clone();
-    match error.raw_os_error() {
-        // The kernel says the same for a script whose interpreter is not there.
-        Some(libc::ENOENT) if command.cwd.join(&program).exists() => {
-            ChildError::InterpreterMissing { program }
-        }
-        Some(libc::ENOENT | libc::ENOTDIR) => ChildError::ProgramMissing { program },
-        Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::EISDIR) => {
-            ChildError::NotExecutable { program, source: error }
-        }
-        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
-        _ => ChildError::Spawn(error),
     }
 }

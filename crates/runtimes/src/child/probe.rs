@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::image::Image;
-use super::launcher::flags;
 use super::plan::{self, Empty, Plan, System};
 use super::record::{self, Record};
 use super::spawn::Prepared;
+use super::start::flags;
 use super::{Command, Confinement, LauncherError, Level, TreeLevel, fds};
 
 /// How long one attempt may take before that way is given up.

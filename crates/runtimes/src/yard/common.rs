@@ -81,13 +81,22 @@ fn annotations(fields: &mut Fields<'_>) -> Annotations {
 }
 
 fn conduct(fields: &mut Fields<'_>, annotations: &Annotations) -> Conduct {
-    Conduct {
+    let conduct = Conduct {
         deterministic: fields.bool("deterministic").unwrap_or(false),
+        dialog: fields.bool("dialog").unwrap_or(false),
         context: fields.bool("context").unwrap_or(false),
         concurrency: fields.integer("concurrency", 1..=10_000).map(|places| places as usize),
         rate: rate(fields),
         retry: retry(fields, annotations),
+    };
+    if conduct.deterministic && conduct.dialog {
+        fields.problem(
+            fields.place,
+            "'deterministic' and 'dialog' exclude each other: a result that is kept or shared is no conversation",
+            "remove one of the two",
+        );
     }
+    conduct
 }
 
 fn timing(fields: &mut Fields<'_>) -> Timing {

@@ -10,7 +10,6 @@ use toolyard_wire::doc::{Fields, Node, Problem};
 const LATER: &[(&str, &str)] = &[
     ("warm", "workers that stay alive between calls are not there yet"),
     ("elevate", "elevated calls are not there yet"),
-    ("dialog", "tools cannot talk to their caller yet"),
     ("spill", "results over the output limit cannot be stored yet"),
     ("errors", "it belongs to specification pages, which are not there yet"),
     ("security", "it belongs to specification pages, which are not there yet"),

@@ -1,6 +1,7 @@
 //! `toolyard call NAME …`: one call through the whole pipeline, from the terminal.
 
 use crate::output;
+use crate::person::Person;
 use crate::remote::{Calling, Remote};
 use crate::wiring::{Place, Yard, small_runtime};
 use std::io::Read;
@@ -91,9 +92,10 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let (wait, idempotency_key) = (Wait::ToTheEnd, args.key);
     let call = Call::new(engine.call_id(), args.name, arguments, Edge::Cli);
     let call = Call { deadline, wait, idempotency_key, ..call };
-    let _spinner = output::Spinner::start(format!("calling {}", call.tool));
+    let spinner = output::Spinner::start(format!("calling {}", call.tool));
+    let caller = Person::new(spinner.status());
     tokio::select! {
-        outcome = engine.run(call, &toolyard_protocol::Nobody) => Ok(outcome),
+        outcome = engine.run(call, &caller) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }

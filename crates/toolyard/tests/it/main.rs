@@ -18,6 +18,7 @@ mod cli;
 mod config;
 mod console;
 mod dependencies;
+mod dialog;
 mod disk;
 mod docs;
 mod drain;
