@@ -1,7 +1,9 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
 mod guard;
+mod mcp;
 mod plain;
 mod server;
 
+pub use mcp::{Mcp, McpOptions, Services, serve_stdio};
 pub use server::{Options, serve};

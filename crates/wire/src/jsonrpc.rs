@@ -408,12 +408,9 @@ fn known(key: &str) -> Option<&'static str> {
         "uri",
         "cursor",
         "protocolVersion",
-        "protocol_version",
         "capabilities",
-        "clientInfo",
         "level",
         "requestId",
-        "reason",
         "ref",
         "argument",
         "context",
@@ -421,7 +418,6 @@ fn known(key: &str) -> Option<&'static str> {
         "inputResponses",
         "requestState",
         "taskId",
-        "contents",
         "text",
         "blob",
         "mimeType",
@@ -580,7 +576,7 @@ mod tests {
 
         #[test]
         fn any_member_of_params_is_found_where_it_stands(
-            before in r#"[a-z]{1,8}"#, value in r#"(\{"name":"[a-z]{0,5}"\}|\[1,\{"name":2\}\]|-?[0-9]{1,40}|"[ -!#-\[\]-~]{0,20}")"#,
+            before in r#"[a-z]{1,8}"#, value in r#"(\{"name":"[a-z]{0,5}"\}|\[1,\{"name":2\}\]|-?[1-9][0-9]{0,40}|"[ -!#-\[\]-~]{0,20}")"#,
         ) {
             let text = format!(r#"{{"params":{{"zz{before}":{value},"arguments":{{"v": {value} }},"name":"n"}},"id":1,"method":"m","jsonrpc":"2.0"}}"#);
             let request = request(&text);

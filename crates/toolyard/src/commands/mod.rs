@@ -12,4 +12,5 @@ pub mod prepare;
 pub mod secret;
 pub mod serve;
 pub mod show;
+pub mod stdio;
 pub mod test;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use toolyard_edges::{Options, serve};
+use toolyard_edges::{Mcp, Options, Services, serve};
 use toolyard_protocol::{Error, ErrorKind};
 
 /// Serve the yard over HTTP
@@ -46,7 +46,8 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    serve(listener, engine.clone(), options(server), stop_signal()?).await;
+    let mcp = Mcp::new(engine.clone(), Services::default(), yard.mcp_options(engine.random.as_ref())?);
+    serve(listener, engine.clone(), mcp, options(server), stop_signal()?).await;
     drop(watcher);
     engine.audit.close();
     output::note("stopped");
@@ -64,7 +65,7 @@ pub fn options(server: &Server) -> Options {
 }
 
 /// Resolves at the first SIGINT or SIGTERM.
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

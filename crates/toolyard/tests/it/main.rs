@@ -15,6 +15,7 @@ mod arguments;
 mod audit;
 mod cli;
 mod config;
+mod conformance;
 mod console;
 mod dependencies;
 mod disk;
