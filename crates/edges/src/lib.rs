@@ -3,7 +3,9 @@
 mod guard;
 mod mcp;
 mod plain;
+mod query;
 mod server;
+mod v1;
 
 pub use mcp::{Mcp, McpOptions, Services, serve_stdio};
 pub use server::{Options, serve};

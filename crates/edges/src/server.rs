@@ -1,6 +1,7 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
 use crate::mcp::Mcp;
+use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
 use hyper::server::conn::http1;
@@ -46,7 +47,8 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(options.max_connections));
     let header_timeout = options.header_timeout;
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
-    let router = plain::routes(app).layer(axum::middleware::from_fn(guard::local_only));
+    let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
+    let router = plain::routes(app).merge(v1::routes(v1)).layer(axum::middleware::from_fn(guard::local_only));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let mut tending = std::pin::pin!(mcp.tend());

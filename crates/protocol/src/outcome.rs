@@ -1,6 +1,6 @@
 //! How a call ended. Seed 001's rules hold by construction: no failure without an error, none with data.
 
-use crate::{Error, Id, Payload, Sandbox};
+use crate::{Error, Id, JobState, Payload, Sandbox};
 use std::time::Duration;
 
 /// Seed 001 `status`.
@@ -51,9 +51,9 @@ pub struct Meta {
     pub attempts: u32,
     /// The walls that the run really had; absent when no process ran.
     pub sandbox: Option<Sandbox>,
+    /// The job that the call is, and where it stood when the answer was given.
+    pub job: Option<(Id, JobState)>,
     pub warnings: Vec<String>,
-    /// The job that goes on after this answer.
-    pub job: Option<Id>,
 }
 
 /// Why parts do not make an outcome.

@@ -81,6 +81,12 @@ impl Sandbox {
             Sandbox::NotNeeded => "not needed",
         }
     }
+
+    pub fn parse(text: &str) -> Option<Sandbox> {
+        [Sandbox::Full, Sandbox::Landlock, Sandbox::None, Sandbox::NotNeeded]
+            .into_iter()
+            .find(|sandbox| sandbox.as_str() == text)
+    }
 }
 
 /// So many calls in so long a time.
@@ -135,6 +141,25 @@ pub struct Version {
 }
 
 impl Annotations {
+    /// Changes nothing, here or elsewhere.
+    pub const READS: Annotations = Annotations {
+        read_only: Some(true),
+        destructive: Some(false),
+        idempotent: Some(true),
+        open_world: Some(false),
+    };
+
+    /// Adds something, and adds it again when called again.
+    pub const ADDS: Annotations = Annotations {
+        read_only: Some(false),
+        destructive: Some(false),
+        idempotent: Some(false),
+        open_world: Some(false),
+    };
+
+    /// Makes something so; calling it again changes nothing more.
+    pub const SETS: Annotations = Annotations { idempotent: Some(true), ..Annotations::ADDS };
+
     /// Whether running it twice does no more harm than running it once.
     pub fn is_safe_to_repeat(&self) -> bool {
         self.read_only == Some(true) || self.idempotent == Some(true)

@@ -20,6 +20,10 @@ pub trait Tool: Send + Sync + 'static {
     const ANNOTATIONS: Annotations;
     /// How long one run may take.
     const TIMEOUT: Duration = Duration::from_secs(30);
+    /// Bytes of arguments, in whichever format they come.
+    const INPUT: usize = 64 << 10;
+    /// Bytes of the response.
+    const OUTPUT: usize = 256 << 10;
 
     /// Dropping the future must stop the work.
     fn run(

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
 use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload};
 use toolyard_runtimes::child::Launcher;
@@ -215,7 +216,15 @@ fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
     let redactor = Arc::new(NothingSecret);
-    Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
+    Ok(Engine {
+        registry: Arc::new(Registry::new(snapshot)),
+        audit,
+        cache,
+        redactor,
+        jobs: JobsDoor::shut(),
+        clock,
+        random,
+    })
 }
 
 async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {

@@ -4,7 +4,10 @@ mod cli;
 mod commands;
 mod config;
 mod output;
+mod progress;
 mod reload;
+mod remote;
+mod state;
 mod terminal;
 mod wiring;
 

@@ -86,6 +86,27 @@ fn read_error(raw: &Bytes) -> Result<Error, String> {
     }))
 }
 
+/// Reads `{"error": {…}}` as `/v1/` refuses with; `None` when it is something else.
+pub fn read_refusal(bytes: &Bytes) -> Option<Error> {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        error: Body,
+    }
+    #[derive(serde::Deserialize)]
+    struct Body {
+        error_message: String,
+        error_details: Known,
+    }
+    #[derive(serde::Deserialize)]
+    struct Known {
+        kind: String,
+        hint: Option<String>,
+    }
+    let Refusal { error } = serde_json::from_slice(bytes).ok()?;
+    let kind = ErrorKind::from_name(&error.error_details.kind)?;
+    Some(Error { hint: error.error_details.hint, ..Error::new(kind, error.error_message) })
+}
+
 /// Writes the result; a value that is not an object is wrapped as `{"result": v}`.
 pub fn write_result(outcome: &Outcome) -> Vec<u8> {
     let mut out = Vec::with_capacity(outcome.data().map_or(0, Payload::len) + 128);
@@ -154,7 +175,7 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     object.end();
 }
 
-fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
+pub fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
     out.push(b'[');
     for (i, violation) in violations.iter().enumerate() {
         if i > 0 {

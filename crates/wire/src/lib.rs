@@ -4,16 +4,20 @@
 
 pub mod answer;
 pub mod arguments;
+pub mod batch;
 pub mod cache_key;
 pub mod checkup;
 pub mod context;
 pub mod doc;
 pub mod envelope;
 pub mod history;
+pub mod jobs;
 pub mod json;
 pub mod jsonrpc;
 pub mod listing;
 pub mod mcp;
+pub mod msgpack;
+pub mod outcome;
 pub mod plain;
 pub mod problems;
 pub mod redact;
@@ -21,4 +25,5 @@ pub mod render;
 pub mod schema;
 pub mod secret_list;
 pub mod template;
+pub mod typed;
 pub mod view;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use toolyard_engine::ResourceChange;
-use toolyard_protocol::Id;
 
 /// Streams pick what they want of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +13,6 @@ pub(super) enum Change {
     Prompts,
     Resources,
     Updated(Arc<str>),
-    Task(Id),
 }
 
 const SWEEP: Duration = Duration::from_secs(5);
@@ -24,7 +22,6 @@ pub(super) async fn spread(mcp: &Mcp) {
     let mut tools = mcp.engine.registry.changes();
     let mut prompts = mcp.services.prompts.changes();
     let mut resources = mcp.services.resources.changes();
-    let mut tasks = mcp.services.tasks.changes();
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         // A source that is gone changes no more; the others go on.
@@ -34,11 +31,6 @@ pub(super) async fn spread(mcp: &Mcp) {
             change = resources.recv() => match change {
                 Ok(ResourceChange::Updated(uri)) => Change::Updated(uri),
                 Ok(ResourceChange::List) | Err(RecvError::Lagged(_)) => Change::Resources,
-                Err(RecvError::Closed) => std::future::pending().await,
-            },
-            change = tasks.recv() => match change {
-                Ok(id) => Change::Task(id),
-                Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => std::future::pending().await,
             },
             _ = sweep.tick() => {

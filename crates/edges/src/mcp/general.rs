@@ -53,7 +53,7 @@ impl General {
             Change::Prompts => notifications::list_changed(notifications::PROMPTS, None),
             Change::Resources => notifications::list_changed(notifications::RESOURCES, None),
             Change::Updated(uri) if self.session.watches(uri) => notifications::resource_updated(uri, None),
-            Change::Updated(_) | Change::Task(_) => return,
+            Change::Updated(_) => return,
         };
         let message = Bytes::from(message);
         let number = self.session.general(message.clone());

@@ -5,16 +5,20 @@ use super::{Mcp, talk};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
-use toolyard_engine::{Behalf, Watch};
-use toolyard_protocol::{Edge, Id, Identity, Nobody};
+use toolyard_engine::{Behalf, Changed, Watch};
+use toolyard_protocol::{Edge, Error, Id, Identity, Nobody};
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::listen::{self, Filter};
 use toolyard_wire::mcp::{Revision, meta, notifications, tasks};
 
 const REVISION: Revision = Revision::V2026_07_28;
+
+/// After a failure to look.
+const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Listening {
     mcp: Arc<Mcp>,
@@ -23,6 +27,8 @@ pub(super) struct Listening {
     filter: Filter,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
+    /// How far the changes of tasks were looked at.
+    cursor: Option<u64>,
     ready: VecDeque<Bytes>,
     over: bool,
     // Held as long as the stream is.
@@ -64,9 +70,12 @@ impl Listening {
             }
         }
         filter.tasks = tasks;
+        let cursor = mcp.services.tasks.changed(None);
+        let cursor = if filter.tasks.is_empty() { None } else { cursor.await.ok().map(|now| now.cursor) };
         let ready = VecDeque::from([Bytes::from(listen::acknowledged(&request.id, &filter))]);
         let (mcp, id) = (mcp.clone(), request.id.clone());
-        Ok(Listening { mcp, id, identity, filter, changes, stopping, ready, over: false, _watches: watches })
+        let over = false;
+        Ok(Listening { mcp, id, identity, filter, changes, stopping, cursor, ready, over, _watches: watches })
     }
 
     /// The next message; `None` after the last one. Nothing is lost when the future is dropped.
@@ -78,18 +87,21 @@ impl Listening {
             if self.over {
                 return None;
             }
-            let change = tokio::select! {
-                _ = self.stopping.wait_for(|stopping| *stopping) => {
+            let tasks = &self.mcp.services.tasks;
+            let next = tokio::select! {
+                _ = self.stopping.wait_for(|stopping| *stopping) => Next::Stop,
+                changed = tasks.changed(self.cursor), if !self.filter.tasks.is_empty() => Next::Tasks(changed),
+                change = self.changes.recv() => Next::Change(change),
+            };
+            match next {
+                Next::Stop => {
                     self.over = true;
                     return Some(listen::write_end(&self.id, REVISION).into());
                 }
-                change = self.changes.recv() => change,
-            };
-            match change {
-                Ok(Change::Task(task)) if self.filter.tasks.contains(&task) => self.tell_task(task).await,
-                Ok(change) => self.tell(&change),
-                Err(RecvError::Lagged(_)) => self.tell_everything(),
-                Err(RecvError::Closed) => self.over = true,
+                Next::Tasks(changed) => self.tell_tasks(changed).await,
+                Next::Change(Ok(change)) => self.tell(&change),
+                Next::Change(Err(RecvError::Lagged(_))) => self.tell_everything(),
+                Next::Change(Err(RecvError::Closed)) => self.over = true,
             }
         }
     }
@@ -124,9 +136,27 @@ impl Listening {
         }
     }
 
-    async fn tell_task(&mut self, task: Id) {
-        if let Ok(Some(task)) = self.mcp.services.tasks.get(task, &self.identity).await {
-            self.ready.push_back(tasks::notification(&self.id, REVISION, &talk::view(&task)).into());
+    async fn tell_tasks(&mut self, changed: Result<Changed, Error>) {
+        let Ok(changed) = changed else {
+            // The store is busy or broken for now: not again at once.
+            return tokio::time::sleep(PAUSE).await;
+        };
+        let of_interest: Vec<Id> = match changed.jobs {
+            None => self.filter.tasks.clone(),
+            Some(jobs) => self.filter.tasks.iter().filter(|id| jobs.contains(id)).copied().collect(),
+        };
+        for id in of_interest {
+            if let Ok(Some(task)) = self.mcp.services.tasks.get(id, &self.identity).await {
+                self.ready.push_back(tasks::notification(&self.id, REVISION, &talk::view(&task)).into());
+            }
         }
+        // Last: whoever is dropped before looks again.
+        self.cursor = Some(changed.cursor);
     }
+}
+
+enum Next {
+    Stop,
+    Tasks(Result<Changed, Error>),
+    Change(Result<Change, RecvError>),
 }

@@ -7,7 +7,6 @@
 mod calls;
 mod catalogue;
 mod changes;
-mod follow;
 mod general;
 mod handshake;
 mod http;
@@ -22,6 +21,7 @@ mod sse;
 mod stateless;
 mod stdio;
 mod talk;
+mod tasks;
 mod turn;
 
 pub(crate) use http::handle;
@@ -109,6 +109,11 @@ impl Mcp {
         let _ = tokio::time::timeout(STOPPING, stopped).await;
     }
 
+    /// The resources, for other edges.
+    pub fn resources(&self) -> Arc<dyn Resources> {
+        self.services.resources.clone()
+    }
+
     fn offer(&self) -> Offer {
         Offer {
             resources: self.services.resources.are_there(),
@@ -123,7 +128,7 @@ impl Default for Services {
         Services {
             resources: Arc::new(NoResources::default()),
             prompts: Arc::new(NoPrompts::default()),
-            tasks: Arc::new(NoTasks::default()),
+            tasks: Arc::new(NoTasks),
         }
     }
 }

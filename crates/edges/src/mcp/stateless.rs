@@ -4,7 +4,7 @@ use super::methods::{self, Client};
 use super::seal::{self, Sealed};
 use super::talk::{Talk, Who};
 use super::turn::{Turn, Voice};
-use super::{Mcp, follow, listen};
+use super::{Mcp, listen, tasks};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
@@ -84,7 +84,7 @@ pub(super) async fn begin(
         return done(request, answer);
     }
     let declared = meta.capabilities.tasks;
-    if let Some(answer) = follow::answer(mcp, &identity, declared, &request, REVISION).await {
+    if let Some(answer) = tasks::answer(mcp, &identity, declared, &request, REVISION).await {
         return done(request, answer);
     }
     if request.method == "subscriptions/listen" {

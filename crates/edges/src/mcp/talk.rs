@@ -1,9 +1,9 @@
 //! Requests that may take long and may ask back: a tool call, a prompt, a resource.
 
-use super::{Mcp, follow};
+use super::Mcp;
 use toolyard_engine::{Behalf, Task};
 use toolyard_protocol::{
-    Call, Caller, Edge, Error, Filled, Identity, Outcome, Payload, Reading, Timing, TraceContext,
+    Call, Caller, Edge, Error, Filled, Identity, Outcome, Payload, Reading, Timing, TraceContext, Wait,
 };
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
@@ -100,24 +100,22 @@ async fn call(mcp: &Mcp, tool: String, arguments: Payload, who: &Who, caller: &d
     if timing == Timing::AsyncLong && who.revision.is_stateless() && !who.tasks {
         return Said::Failed(Failure::missing_capability(tasks::REQUIRED));
     }
-    let call = Call {
-        identity: who.identity.clone(),
-        trace: who.trace,
-        // Who can follow a job gets its id at once instead of a long wait.
-        timing_hint: (who.tasks && timing != Timing::Sync).then_some(Timing::AsyncLong),
-        ..Call::new(mcp.engine.call_id(), tool, arguments, Edge::Mcp)
+    let wait = match timing {
+        Timing::Sync | Timing::FireAndForget => Wait::AsDeclared,
+        // Who can follow a job gets its id at once; who cannot waits for the end, with progress.
+        _ if who.tasks => Wait::NotAtAll,
+        _ => Wait::ToTheEnd,
     };
+    let (identity, trace) = (who.identity.clone(), who.trace);
+    let call = Call { identity, trace, wait, ..Call::new(mcp.engine.call_id(), tool, arguments, Edge::Mcp) };
     let outcome = mcp.engine.run(call, caller).await;
     match outcome.meta.job {
-        Some(job) if who.tasks => match mcp.services.tasks.get(job, &who.identity).await {
+        Some((job, _)) if who.tasks => match mcp.services.tasks.get(job, &who.identity).await {
             Ok(Some(task)) => Said::Task(Box::new(task)),
             // Finished and gone already: then this is its end.
             Ok(None) => Said::Outcome(Box::new(outcome)),
             Err(error) => Said::failed(&error, who, None),
         },
-        Some(job) if timing != Timing::FireAndForget => {
-            Said::Outcome(Box::new(follow::to_the_end(mcp, job, &who.identity, caller, outcome).await))
-        }
         _ => Said::Outcome(Box::new(outcome)),
     }
 }

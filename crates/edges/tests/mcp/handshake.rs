@@ -93,6 +93,7 @@ async fn questions_are_requests_of_ours_on_the_stream_of_the_call() {
     other.ask(&session, &refusal).await;
     let done = client.event().await.unwrap().json();
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("not now"), "{done}");
+    assert!(client.event().await.is_none());
     // Without the capability it is not even asked.
     let session = client.initialize("2025-06-18", json!({})).await;
     let done = client.ask(&session, &call(1, "ask_name", json!({}))).await.json();

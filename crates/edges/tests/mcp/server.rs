@@ -12,6 +12,7 @@ use toolyard_edges::{Mcp, McpOptions, Options, Services, serve};
 use toolyard_engine::audit::{AuditLog, Options as AuditOptions};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Engine, Registry, Snapshot};
 use toolyard_protocol::NothingSecret;
 use toolyard_wire::view::View;
@@ -19,7 +20,6 @@ use toolyard_wire::view::View;
 pub struct Server {
     pub address: String,
     pub engine: Arc<Engine>,
-    pub mcp: Arc<Mcp>,
     pub counts: Arc<Counts>,
     folder: PathBuf,
     stop: Option<oneshot::Sender<()>>,
@@ -44,11 +44,11 @@ impl Server {
             header_timeout: Duration::from_secs(5),
             drain: Duration::from_secs(5),
         };
-        let serving = serve(listener, engine.clone(), mcp.clone(), bounds, async {
+        let serving = serve(listener, engine.clone(), mcp, bounds, async {
             let _ = stopped.await;
         });
         tokio::spawn(serving);
-        Server { address, engine, mcp, counts, folder, stop: Some(stop) }
+        Server { address, engine, counts, folder, stop: Some(stop) }
     }
 
     pub async fn client(&self) -> Client {
@@ -86,9 +86,10 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
         AuditLog::open(&folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View))
             .unwrap();
     let cache = Cache::open(&folder, CacheOptions::default(), clock.clone());
-    let registry = Registry::new(Snapshot::build(tools::all(&counts), Vec::new()));
+    let registry = Arc::new(Registry::new(Snapshot::build(tools::all(&counts), Vec::new())));
+    let jobs = JobsDoor::shut();
     let redactor = Arc::new(NothingSecret);
-    (Arc::new(Engine { registry, audit, cache, redactor, clock, random }), counts, folder)
+    (Arc::new(Engine { registry, audit, cache, redactor, jobs, clock, random }), counts, folder)
 }
 
 /// Asks again and again until the answer is yes.

@@ -117,7 +117,7 @@ mod tests {
             identity: Identity::local(),
             edge: Edge::Cli,
             deadline: None,
-            timing_hint: None,
+            wait: Default::default(),
             trace: None,
             idempotency_key: None,
         };

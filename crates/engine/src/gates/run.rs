@@ -2,19 +2,31 @@
 
 use crate::registry::{Entry, Run};
 use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 use toolyard_protocol::{Call, Caller, Error, ErrorKind, Outcome};
 
 /// Runners keep the deadline themselves, because they know how to stop their work and what to say about it.
 /// This long after it, one that did not is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// The place that the tool's `concurrency` asks for.
+pub enum Seat {
+    ToFind,
+    /// Found before; jobs wait for theirs without a deadline.
+    Taken(Option<OwnedSemaphorePermit>),
+}
+
 pub async fn run(
     call: &Call,
     caller: &dyn Caller,
     entry: &Entry,
     deadline: Instant,
+    seat: Seat,
 ) -> Result<Outcome, Error> {
-    let _place = entry.controls.place(deadline).await?;
+    let _place = match seat {
+        Seat::ToFind => entry.controls.place(deadline).await?,
+        Seat::Taken(place) => place,
+    };
     let retry = entry.spec.conduct.retry;
     let most = retry.map_or(1, |retry| retry.attempts);
     let mut pause = retry.map_or(Duration::ZERO, |retry| retry.backoff);

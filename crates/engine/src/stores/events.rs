@@ -26,7 +26,8 @@ pub struct NewEvent {
 
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// The last number seen; `None` starts with what is new from now on (an empty page with the cursor).
+    /// The last number seen. `None` starts with what is new from now on (an empty page with the cursor), or, with
+    /// `since`, with the oldest that is kept.
     pub after: Option<u64>,
     /// Only events from this time on.
     pub since: Option<Timestamp>,
@@ -41,8 +42,9 @@ pub struct EventPage {
     pub events: Vec<Event>,
     /// Give this as `after` next time: the last event looked at, matching or not.
     pub cursor: u64,
+    /// There are events after the cursor.
     pub has_more: bool,
-    /// The ring now: oldest and newest number (0 when empty), and how many it holds.
+    /// The ring now: oldest and newest number, both 0 when it is empty.
     pub oldest: u64,
     pub newest: u64,
 }

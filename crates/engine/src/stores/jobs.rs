@@ -8,30 +8,35 @@ use toolyard_protocol::{Id, Identity, Job, JobState, Payload, Progress, Timestam
 ///
 /// Each change of state appends a `job_state_changed` event, and each progress a `progress` event, in the same
 /// transaction: `{"job_id", "tool", "state"}` and `{"job_id", "percent" (0 to 1), "message"}`, subject = job id.
+/// A message of more than 1,024 bytes is cut in the event, not in the job.
 pub trait JobStore: Send + Sync {
-    /// Keeps a new job, on disk when the reply comes. A job of the same caller, tool and key is given back instead.
+    /// Keeps a new job, on disk when the reply comes. A job of the same caller, tool and key is given back instead,
+    /// whatever the bounds say. An id that is taken is `Invalid`.
     fn create(&self, new: NewJob) -> Reply<'_, Created>;
 
-    /// `Pending` → `Running`, by the worker that holds the lease.
+    /// `Pending` → `Running`, by the worker that holds the lease; a job that runs already is `Invalid`.
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> Reply<'_, Change>;
 
-    fn progress(&self, lease: Lease, progress: Progress) -> Reply<'_, Change>;
+    /// Replaces what was said before.
+    fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> Reply<'_, Change>;
 
-    /// `Running` ↔ `InputRequired`.
-    fn waiting(&self, lease: Lease, waiting: bool) -> Reply<'_, Change>;
+    /// `Running` ↔ `InputRequired`; the state it has already is no change. A pending job is `Invalid`.
+    fn waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> Reply<'_, Change>;
 
-    /// The end. Exactly one `finish` of a job ever takes effect.
+    /// The end, of a pending job too. Exactly one `finish` of a job ever takes effect.
     fn finish(&self, lease: Lease, ending: Ending, durability: Durability) -> Reply<'_, Change>;
 
-    /// Marks the wish. A pending job ends as cancelled at once. Gives the state after; a job that is over stays as it is.
+    /// Marks the wish. A pending job ends as cancelled at once. Gives the state after; a job that is over stays as it
+    /// is, one that does not exist is `NotFound`. On disk when the reply comes.
     fn cancel(&self, id: Id, now: Timestamp) -> Reply<'_, JobState>;
 
     /// Takes over what a dead worker held: pending jobs and repeatable running ones become `Pending` under a new
     /// lease of `to` with a higher fence; running ones that are not repeatable become `Unknown`; those with a cancel
-    /// wish become `Cancelled`. At most `limit` jobs; call again until none comes.
+    /// wish become `Cancelled`. Oldest first, at most `limit` jobs; call again until none comes. A job to be run again
+    /// has neither start nor progress. Taking over from oneself is `Invalid`.
     fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> Reply<'_, Vec<Recovered>>;
 
-    /// Workers that hold jobs which are not over.
+    /// Workers that hold jobs which are not over, sorted.
     fn owners(&self) -> Reply<'_, Vec<Id>>;
 
     fn get(&self, id: Id) -> Reply<'_, Option<Job>>;
@@ -39,10 +44,10 @@ pub trait JobStore: Send + Sync {
     /// Newest first.
     fn list(&self, filter: JobFilter) -> Reply<'_, Vec<Job>>;
 
-    /// How many of a caller's jobs (of all callers without one) are in each state that occurs.
+    /// How many of a caller's jobs (of all callers without one) are in each state that occurs, in the states' order.
     fn count(&self, identity: Option<Identity>) -> Reply<'_, Vec<(JobState, u64)>>;
 
-    /// Removes jobs that are over and whose time has come; gives how many. At most `limit`.
+    /// Removes jobs that are over and whose time has come; gives how many. At most `limit`, the longest due first.
     fn expire(&self, now: Timestamp, limit: usize) -> Reply<'_, u64>;
 }
 
@@ -54,7 +59,7 @@ pub struct NewJob {
     pub identity: Identity,
     pub timing: Timing,
     pub repeatable: bool,
-    /// `Running` when the work starts as soon as the job is on disk, else `Pending`.
+    /// `Running` when the work starts as soon as the job is on disk, else `Pending`; no other.
     pub state: JobState,
     pub now: Timestamp,
     pub owner: Id,
@@ -64,6 +69,8 @@ pub struct NewJob {
     pub max_open: u64,
     /// The same for this caller alone.
     pub max_open_of_caller: u64,
+    /// How long the row is kept when the job ends without a `finish`: cancelled while pending, or with its worker.
+    pub ttl: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +97,7 @@ pub enum Change {
 
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// One of the states that are over.
+    /// One of the states that are over, else `Invalid`.
     pub state: JobState,
     pub outcome: Option<Payload>,
     pub now: Timestamp,

@@ -3,11 +3,19 @@
 //! Every implementation passes one suite. The one in memory is the model the others are compared with.
 
 mod artifacts;
+mod bounds;
+mod bucket;
 mod error;
 mod events;
 mod graph;
 mod jobs;
 mod kept;
+pub mod memory;
+mod notice;
+pub mod sqlite;
+#[cfg(test)]
+mod suite;
+mod words;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,

@@ -1,11 +1,13 @@
 //! One file per command.
 
 pub mod audit;
+pub mod batch;
 pub mod call;
 pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod init;
+pub mod jobs;
 pub mod list;
 pub mod new;
 pub mod prepare;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use toolyard_edges::{Mcp, Options, Services, serve};
+use toolyard_edges::{Options, serve};
 use toolyard_protocol::{Error, ErrorKind};
 
 /// Serve the yard over HTTP
@@ -24,11 +24,11 @@ pub struct Args {
 
 pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
     place.yard = args.dir.or(place.yard);
-    let mut yard = Yard::open(&place)?;
-    if let Some(text) = &args.listen {
-        yard.config.server.listen =
-            parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
-    }
+    let listen = args.listen.as_deref().map(parse_listen).transpose();
+    let listen = listen.map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
+    let yard = Yard::open_with(&place, |config| {
+        config.server.listen = listen.unwrap_or(config.server.listen);
+    })?;
     large_runtime()?.block_on(run_server(yard))
 }
 
@@ -45,10 +45,14 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     reload::tell(snapshot.problems());
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
+    // Jobs that an earlier process left unfinished are taken up now.
+    let jobs = engine.jobs.jobs()?;
+    jobs.tend(engine.registry.clone(), engine.passage());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    let mcp = Mcp::new(engine.clone(), Services::default(), yard.mcp_options(engine.random.as_ref())?);
+    let mcp = yard.mcp(&engine)?;
     serve(listener, engine.clone(), mcp, options(server), stop_signal()?).await;
     drop(watcher);
+    jobs.shut_down().await;
     engine.audit.close();
     output::note("stopped");
     Ok(0)

@@ -7,7 +7,7 @@ use crate::wiring::{Place, Yard, large_runtime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use toolyard_edges::{Mcp, Services, serve_stdio};
+use toolyard_edges::serve_stdio;
 use toolyard_protocol::Error;
 
 /// Speak MCP on stdin and stdout
@@ -32,8 +32,11 @@ async fn run_stdio(yard: Yard) -> Result<u8, Error> {
     let snapshot = engine.registry.snapshot();
     reload::tell(snapshot.problems());
     let watcher = reload::watch(&yard, &engine)?;
+    // Jobs that an earlier process left unfinished are taken up now.
+    let jobs = engine.jobs.jobs()?;
+    jobs.tend(engine.registry.clone(), engine.passage());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    let mcp = Mcp::new(engine.clone(), Services::default(), yard.mcp_options(engine.random.as_ref())?);
+    let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();
     let stop = stop_signal()?;
     tokio::select! {
@@ -42,6 +45,7 @@ async fn run_stdio(yard: Yard) -> Result<u8, Error> {
         () = stop => {}
     }
     drop(watcher);
+    jobs.shut_down().await;
     engine.audit.close();
     Ok(0)
 }

@@ -3,7 +3,7 @@
 use crate::output;
 use crate::wiring::{Place, Yard, large_runtime};
 use std::sync::Arc;
-use toolyard_edges::{Mcp, Services, serve};
+use toolyard_edges::serve;
 use toolyard_engine::{Engine, Entry};
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Outcome};
 use toolyard_wire::{cache_key::same_value, checkup, json, render};
@@ -66,7 +66,7 @@ fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
 async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
     let options = super::serve::options(&yard.config.server);
-    let mcp = Mcp::new(engine.clone(), Services::default(), yard.mcp_options(engine.random.as_ref()).ok()?);
+    let mcp = yard.mcp(&engine).ok()?;
     Some(tokio::spawn(serve(listener, engine, mcp, options, std::future::pending())))
 }
 

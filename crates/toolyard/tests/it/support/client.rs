@@ -32,10 +32,15 @@ impl Answer {
 
 impl Client {
     pub fn connect(address: &str) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+        Client::try_connect(address).unwrap()
+    }
+
+    /// For a server that may be dead by now.
+    pub fn try_connect(address: &str) -> std::io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { address: address.to_owned(), reader: BufReader::new(stream) }
+        Ok(Client { address: address.to_owned(), reader: BufReader::new(stream) })
     }
 
     /// Sends without waiting. `headers` may replace the Host.

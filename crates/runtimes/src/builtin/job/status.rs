@@ -1,0 +1,47 @@
+//! `job.status`: one job, with its result once it has one.
+
+use super::{JobError, JobInfo};
+use crate::builtin::Services;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool};
+use toolyard_wire::typed::AnyJson;
+
+pub struct GetStatus(pub Arc<Services>);
+
+#[derive(Deserialize, JsonSchema)]
+pub struct StatusRequest {
+    pub job_id: Id,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct StatusResponse {
+    pub job: JobInfo,
+    /// What the tool gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<AnyJson>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobError>,
+}
+
+impl Request for StatusRequest {}
+
+impl Tool for GetStatus {
+    type Request = StatusRequest;
+    type Response = StatusResponse;
+
+    const NAME: &'static str = "job.status";
+    const TITLE: &'static str = "Get a job";
+    const DESCRIPTION: &'static str = "Tells where a job stands; when it is over, its result or its error.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    // The result of any tool.
+    const OUTPUT: usize = 44 << 20;
+
+    async fn run(&self, request: StatusRequest, context: Context<'_>) -> Result<StatusResponse, Error> {
+        let job = self.0.jobs()?.get(request.job_id, &context.call.identity).await?;
+        let (result, error) = super::ending(job.outcome.as_ref())?;
+        Ok(StatusResponse { job: (&job).into(), result, error })
+    }
+}
