@@ -40,7 +40,7 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
     let (parts, body) = request.into_parts();
     let outcome = match arguments(body, app.options.max_body).await {
         Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &Nobody).await,
-        Err(error) => Outcome::failure(error),
+        Err(error) => Outcome::failure(app.engine.hide(error)),
     };
     respond(&outcome)
 }

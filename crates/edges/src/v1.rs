@@ -76,7 +76,7 @@ async fn call_tool(State(v1): Shared, Path(name): Path<String>, request: Request
     };
     match called.await {
         Ok(call) => answer(&v1.engine.run(call, &Nobody).await),
-        Err(error) => failed(error),
+        Err(error) => failed(v1.engine.hide(error)),
     }
 }
 
@@ -90,7 +90,7 @@ async fn run_batch(State(v1): Shared, request: Request) -> Response {
         let ends = v1.engine.run_batch(&batch, behalf, v1.resources.as_ref()).await?;
         Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)))
     };
-    ran.await.map_or_else(failed, ok)
+    ran.await.map_or_else(|error| failed(v1.engine.hide(error)), ok)
 }
 
 async fn list_jobs(State(v1): Shared, RawQuery(query): RawQuery) -> Response {

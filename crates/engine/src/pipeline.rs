@@ -35,10 +35,7 @@ impl Engine {
         let mut outcome = match self.admit(&call, started) {
             Ok(entry) if is_job(&call, &entry) => self.run_as_job(&call, caller, entry).await,
             Ok(entry) => self.run_admitted(&call, caller, &entry, started).await,
-            Err(error) => {
-                let error = gates::redact::error(self.redactor.as_ref(), error);
-                gates::record::refused(&self.audit, &self.shown(&call), error).await
-            }
+            Err(error) => gates::record::refused(&self.audit, &self.shown(&call), self.hide(error)).await,
         };
         outcome.meta.call_id = Some(call.id);
         outcome.meta.duration = started.elapsed();
@@ -46,6 +43,11 @@ impl Engine {
             error.correlation_id = Some(call.id);
         }
         outcome
+    }
+
+    /// Hides secrets in an error of something that never became a call.
+    pub fn hide(&self, error: Error) -> Error {
+        gates::redact::error(self.redactor.as_ref(), error)
     }
 
     /// The gates before anything is started.

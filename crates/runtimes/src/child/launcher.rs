@@ -6,29 +6,33 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{self, Instant};
 
 use super::image::Image;
 use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
-use super::plan::{Empty, Plan, System};
+use super::plan::{self, Empty, Plan, System};
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
 use super::record::{self, Record};
 use super::spawn::Prepared;
 use super::tree::Tree;
+use super::views::Views;
 use super::watch::{Excess, Watch};
-use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds};
+use super::{
+    ChildError, Command, Confinement, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds,
+};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
-    image: Image,
+    image: Arc<Image>,
     level: TreeLevel,
     /// The level and the weaker ones below it.
     levels: Vec<TreeLevel>,
     sandbox: Level,
-    system: System,
+    system: Arc<System>,
+    views: Arc<Views>,
     places: Arc<Semaphore>,
     reaper: Reaper,
 }
@@ -73,7 +77,8 @@ impl Launcher {
         let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Launcher { image, level, levels, sandbox, system, places: Arc::new(places), reaper })
+        let (image, system, views) = (Arc::new(image), Arc::new(system), Arc::default());
+        Ok(Launcher { image, level, levels, sandbox, system, views, places: Arc::new(places), reaper })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -85,20 +90,23 @@ impl Launcher {
         self.sandbox
     }
 
+    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        self.system.filter(confinement)
+    }
+
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
     /// told to die; must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
         let confinement = &command.confinement;
-        let plan = Plan::new(confinement, &self.system, &command.cwd)?;
+        let deadline = Instant::from_std(exchange.deadline);
+        let permit = self.place(deadline).await?;
+        // Only now: while a run waits for its place, what a view shows can change.
+        let view = self.view(confinement).await;
+        let plan = Plan::new(confinement, &self.system, &command.cwd, view.is_some())?;
         let shared = self.system.shared(confinement.level);
         let flags = flags(&self.levels, confinement.level, plan.is_some(), shared);
         let prepared = Prepared::new(&flags, command)?;
-        let deadline = Instant::from_std(exchange.deadline);
-        let place = Arc::clone(&self.places).acquire_owned();
-        let permit = match time::timeout_at(deadline, place).await {
-            Ok(Ok(permit)) if Instant::now() < deadline => permit,
-            _ => return Err(ChildError::Timeout { stderr_tail: String::new() }),
-        };
 
         let (stdin_theirs, stdin) = fds::pipe().map_err(ChildError::Spawn)?;
         let (stdout, stdout_theirs) = fds::pipe().map_err(ChildError::Spawn)?;
@@ -111,8 +119,11 @@ impl Launcher {
         if let Some(plan) = &plan {
             send(control.get_ref(), plan)?;
         }
+        let mut namespaces = shared.map(Empty::descriptors).unwrap_or_default();
+        namespaces.extend(view.as_deref().map(|view| (view, plan::MOUNTS as i32)));
+        let theirs = [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs];
         let pid = prepared
-            .spawn(&self.image.path, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs], shared)
+            .spawn(&self.image.path, theirs, namespaces)
             .map_err(|error| not_spawned(error, command))?;
         let mut tree = Tree::new(control, pid, self.reaper.handle(), permit, exchange.on_listener);
         drop((stdin_theirs, stdout_theirs, stderr_theirs, control_theirs));
@@ -124,19 +135,14 @@ impl Launcher {
             Err(cut) => {
                 tree.kill();
                 tree.dead().await;
-                let stderr_tail = stderr.finish();
-                return Err(match cut {
-                    Cut::Deadline => ChildError::Timeout { stderr_tail },
-                    Cut::OverCap => ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail },
-                    Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
-                    Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
-                    Cut::Excess(Excess::Processes(limit)) => {
-                        ChildError::ProcessesOverCap { limit, stderr_tail }
-                    }
-                });
+                return Err(cut.told(exchange.output_cap, stderr.finish()));
             }
         };
-        let (exit, level) = read_record(record, command, plan.as_ref())?;
+        let (exit, level) = read_record(record, command, plan.as_ref()).inspect_err(|error| {
+            if matches!(error, ChildError::Confinement { .. }) {
+                self.views.forget();
+            }
+        })?;
         let stderr_tail = stderr.finish();
         match stdout.finish() {
             Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: confinement.level }),
@@ -145,11 +151,46 @@ impl Launcher {
     }
 }
 
+impl Launcher {
+    async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, ChildError> {
+        match time::timeout_at(deadline, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
+            _ => Err(ChildError::Timeout { stderr_tail: String::new() }),
+        }
+    }
+
+    /// The view that a run so confined copies, kept or made; `None` when it must make its own.
+    async fn view(&self, confinement: &Confinement) -> Option<Arc<OwnedFd>> {
+        // Namespaces of ours can be entered only where users are shared, too.
+        self.system.shared(confinement.level)?;
+        let plan = Plan::view(confinement, &self.system).ok()?;
+        if let Some(view) = self.views.find(&plan) {
+            return Some(view);
+        }
+        let (views, image, system) = (self.views.clone(), self.image.clone(), self.system.clone());
+        let levels = self.levels.clone();
+        let made = tokio::task::spawn_blocking(move || views.make(&plan, &image, &levels, &system));
+        made.await.ok().flatten()
+    }
+}
+
 /// Why we end a run ourselves.
 enum Cut {
     Deadline,
     OverCap,
     Excess(Excess),
+}
+
+impl Cut {
+    fn told(self, cap: usize, stderr_tail: String) -> ChildError {
+        match self {
+            Cut::Deadline => ChildError::Timeout { stderr_tail },
+            Cut::OverCap => ChildError::OutputOverCap { cap, stderr_tail },
+            Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
+            Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
+            Cut::Excess(Excess::Processes(limit)) => ChildError::ProcessesOverCap { limit, stderr_tail },
+        }
+    }
 }
 
 impl From<OverCap> for Cut {

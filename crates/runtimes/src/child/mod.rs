@@ -16,6 +16,7 @@ mod probe;
 mod reaper;
 mod spawn;
 mod tree;
+mod views;
 mod watch;
 
 // Both sides compile the same file, so the two can't disagree about a byte.

@@ -85,7 +85,7 @@ async fn call_there(url: &str, args: Args) -> Result<Outcome, Error> {
 async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
-    let arguments = read_arguments(&args.arguments, schema)?;
+    let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.hide(error))?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
     // This process does the work of a job, so it stays to the end.
     let (wait, idempotency_key) = (Wait::ToTheEnd, args.key);

@@ -32,6 +32,7 @@ mod kills;
 mod kinds;
 mod memory;
 mod origins;
+mod planted;
 mod secrets;
 mod support;
 mod trees;

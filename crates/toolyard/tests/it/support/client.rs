@@ -1,6 +1,6 @@
 //! HTTP/1.1 by hand: enough to say exactly what a well- or ill-behaved client would.
 
-use super::PATIENCE;
+use super::{PATIENCE, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -81,6 +81,7 @@ impl Client {
         let length = length.and_then(|(_, value)| value.parse().ok()).ok_or_else(gone)?;
         let mut body = vec![0; length];
         self.reader.read_exact(&mut body)?;
+        planted::keep(&body);
         Ok(Answer { status, headers, body })
     }
 
@@ -94,7 +95,10 @@ impl Client {
         let mut line = String::new();
         match self.reader.read_line(&mut line)? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
+            _ => {
+                planted::keep(line.as_bytes());
+                Ok(line.trim_end().to_owned())
+            }
         }
     }
 }

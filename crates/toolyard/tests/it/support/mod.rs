@@ -1,6 +1,7 @@
 //! What tests share: yards in temporary folders, the program with a time limit, a server, a small HTTP client.
 
 mod client;
+pub mod planted;
 mod process;
 mod upstream;
 mod yard;

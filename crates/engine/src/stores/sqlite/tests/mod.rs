@@ -1,5 +1,7 @@
 //! The database below the stores: groups, failures, crashes, versions, budgets, several openers.
 
+mod disk;
+
 use super::faults::{AFTER_CHANGE, AFTER_SYNC, BEFORE_BEGIN, BEFORE_COMMIT, BETWEEN_ANSWERS, WOKEN};
 use super::*;
 use crate::stores::Durability::{Synced, Written};
