@@ -10,6 +10,8 @@ mod bounds;
 mod client;
 mod handshake;
 mod server;
+mod services;
+mod shelf;
 mod stateless;
 mod stdio;
 mod tools;

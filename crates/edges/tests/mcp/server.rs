@@ -1,6 +1,7 @@
 //! A server on a free port over an engine of its own, stopped and removed when dropped.
 
 use crate::client::Client;
+use crate::services::{Cards, Shelf};
 use crate::tools::{self, Counts};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Server {
     pub address: String,
     pub engine: Arc<Engine>,
     pub counts: Arc<Counts>,
+    pub shelf: Arc<Shelf>,
+    pub cards: Arc<Cards>,
     folder: PathBuf,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -31,10 +34,25 @@ impl Server {
     }
 
     pub async fn with(change: impl FnOnce(&mut McpOptions)) -> Server {
-        let (engine, counts, folder) = engine();
         let mut options = McpOptions::new([7; 32]);
         change(&mut options);
-        let mcp = Mcp::new(engine.clone(), Services::default(), options);
+        Server::over(options, false).await
+    }
+
+    /// With resources and prompts.
+    pub async fn with_shelf() -> Server {
+        Server::over(McpOptions::new([7; 32]), true).await
+    }
+
+    async fn over(options: McpOptions, filled: bool) -> Server {
+        let (engine, counts, folder) = engine();
+        let (shelf, cards) = (Arc::<Shelf>::default(), Arc::<Cards>::default());
+        let mut services = Services::default();
+        if filled {
+            services.resources = shelf.clone();
+            services.prompts = cards.clone();
+        }
+        let mcp = Mcp::new(engine.clone(), services, options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -48,7 +66,7 @@ impl Server {
             let _ = stopped.await;
         });
         tokio::spawn(serving);
-        Server { address, engine, counts, folder, stop: Some(stop) }
+        Server { address, engine, counts, shelf, cards, folder, stop: Some(stop) }
     }
 
     pub async fn client(&self) -> Client {
