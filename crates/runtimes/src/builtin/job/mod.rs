@@ -50,6 +50,12 @@ pub struct JobInfo {
     /// Starts of the work so far.
     pub attempt: u32,
     pub cancel_requested: bool,
+    /// What the tool gave; in `job.status` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<AnyJson>,
+    /// Why it failed; in `job.status` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobError>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -117,6 +123,8 @@ impl From<&Job> for JobInfo {
             expires_at: job.expires,
             attempt: job.attempt,
             cancel_requested: job.cancel_requested,
+            result: None,
+            error: None,
         }
     }
 }

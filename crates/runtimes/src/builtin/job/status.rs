@@ -1,12 +1,11 @@
 //! `job.status`: one job, with its result once it has one.
 
-use super::{JobError, JobInfo};
+use super::JobInfo;
 use crate::builtin::Services;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::Arc;
 use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool};
-use toolyard_wire::typed::AnyJson;
 
 pub struct GetStatus(pub Arc<Services>);
 
@@ -15,22 +14,11 @@ pub struct StatusRequest {
     pub job_id: Id,
 }
 
-#[derive(Serialize, JsonSchema)]
-pub struct StatusResponse {
-    pub job: JobInfo,
-    /// What the tool gave.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<AnyJson>,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<JobError>,
-}
-
 impl Request for StatusRequest {}
 
 impl Tool for GetStatus {
     type Request = StatusRequest;
-    type Response = StatusResponse;
+    type Response = JobInfo;
 
     const NAME: &'static str = "job.status";
     const TITLE: &'static str = "Get a job";
@@ -39,9 +27,9 @@ impl Tool for GetStatus {
     // The result of any tool.
     const OUTPUT: usize = 44 << 20;
 
-    async fn run(&self, request: StatusRequest, context: Context<'_>) -> Result<StatusResponse, Error> {
+    async fn run(&self, request: StatusRequest, context: Context<'_>) -> Result<JobInfo, Error> {
         let job = self.0.jobs()?.get(request.job_id, &context.call.identity).await?;
         let (result, error) = super::ending(job.outcome.as_ref())?;
-        Ok(StatusResponse { job: (&job).into(), result, error })
+        Ok(JobInfo { result, error, ..JobInfo::from(&job) })
     }
 }
