@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_protocol::{Identity, Question};
-use toolyard_wire::jsonrpc::Request;
+use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::meta::{self, MetaFault, RequestMeta};
 use toolyard_wire::mcp::{Revision, ask};
@@ -25,6 +25,9 @@ pub(super) enum Course {
     /// A stream of changes.
     Listen(Box<listen::Listening>),
 }
+
+/// The request that fails, and why.
+type Refused = (RequestId, Failure);
 
 /// A turn with what is needed to put it aside.
 pub(super) struct Under {
@@ -78,7 +81,7 @@ pub(super) async fn begin(
     identity: Identity,
     meta: RequestMeta,
     request: Request,
-) -> Result<Course, (Request, Failure)> {
+) -> Result<Course, Refused> {
     let client = Client { identity: &identity, revision: REVISION };
     if let Some(answer) = methods::answer(mcp, client, &request).await {
         return done(request, answer);
@@ -90,25 +93,25 @@ pub(super) async fn begin(
     if request.method == "subscriptions/listen" {
         return match listen::Listening::open(mcp, identity, declared, &request).await {
             Ok(listening) => Ok(Course::Listen(Box::new(listening))),
-            Err(failure) => Err((request, failure)),
+            Err(failure) => Err((request.id, failure)),
         };
     }
     let talk = match Talk::read(mcp, &request) {
         None => {
             let failure = Failure::unknown_method(&request.method);
-            return Err((request, failure));
+            return Err((request.id, failure));
         }
-        Some(Err(failure)) => return Err((request, failure)),
+        Some(Err(failure)) => return Err((request.id, failure)),
         Some(Ok(talk)) => talk,
     };
     match begin_turn(mcp, &identity, meta, talk, &request) {
         Ok(turn) => Ok(Course::Turn(Box::new(Under { turn, request, identity }))),
-        Err(failure) => Err((request, failure)),
+        Err(failure) => Err((request.id, failure)),
     }
 }
 
-fn done(request: Request, answer: Result<Vec<u8>, Failure>) -> Result<Course, (Request, Failure)> {
-    answer.map(Course::Done).map_err(|failure| (request, failure))
+fn done(request: Request, answer: Result<Vec<u8>, Failure>) -> Result<Course, Refused> {
+    answer.map(Course::Done).map_err(|failure| (request.id, failure))
 }
 
 /// A new turn, or the one that waited for these answers, or the same again with the answers known from the start.

@@ -221,7 +221,7 @@ async fn answer(mcp: &Arc<Mcp>, request: Request, line: &mpsc::Sender<Bytes>) {
         Err(failure) => return send(failure.write(Some(&request.id)).into()).await,
     };
     match stateless::begin(mcp, Identity::local(), meta, request).await {
-        Err((request, failure)) => send(failure.write(Some(&request.id)).into()).await,
+        Err((id, failure)) => send(failure.write(Some(&id)).into()).await,
         Ok(Course::Done(answer)) => send(answer.into()).await,
         Ok(Course::Listen(mut listening)) => {
             while let Some(message) = listening.next().await {

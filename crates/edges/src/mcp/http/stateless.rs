@@ -40,7 +40,7 @@ pub(super) async fn post(
             let failure = Failure::request(406, "this is a stream; send 'Accept: text/event-stream' as well");
             fail(&failure, Some(listening.id()))
         }
-        Err((request, failure)) => fail(&failure, Some(&request.id)),
+        Err((id, failure)) => fail(&failure, Some(&id)),
     }
 }
 
