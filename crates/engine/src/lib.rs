@@ -31,4 +31,4 @@ pub use registry::{
     Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem,
 };
 pub use resources::{NoResources, ResourceChange, Resources, Watch};
-pub use tasks::{NoTasks, Task, Tasks};
+pub use tasks::{Changed, NoTasks, Task, Tasks};

@@ -5,7 +5,6 @@
 
 use crate::behalf::Found;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use toolyard_protocol::{Id, Identity, Job, Outcome, Payload, Question};
 
 pub trait Tasks: Send + Sync {
@@ -28,8 +27,17 @@ pub trait Tasks: Send + Sync {
         answers: Vec<(String, Payload)>,
     ) -> Found<'a, bool>;
 
-    /// The ids of jobs whose state, questions or progress changed.
-    fn changes(&self) -> broadcast::Receiver<Id>;
+    /// Jobs whose state, questions or progress changed after the cursor; waits for one, some seconds at most. Without
+    /// a cursor it gives the one of now at once.
+    fn changed(&self, after: Option<u64>) -> Found<'_, Changed>;
+}
+
+/// What changed, and where to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub cursor: u64,
+    /// `None` when it is no longer known: then any may have.
+    pub jobs: Option<Vec<Id>>,
 }
 
 /// A job with what a client may want to know besides its row.
@@ -47,13 +55,7 @@ pub struct Task {
 }
 
 /// No jobs: every call is answered in its request.
-pub struct NoTasks(broadcast::Sender<Id>);
-
-impl Default for NoTasks {
-    fn default() -> NoTasks {
-        NoTasks(broadcast::Sender::new(1))
-    }
-}
+pub struct NoTasks;
 
 impl Tasks for NoTasks {
     fn are_there(&self) -> bool {
@@ -72,7 +74,7 @@ impl Tasks for NoTasks {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    fn changes(&self) -> broadcast::Receiver<Id> {
-        self.0.subscribe()
+    fn changed(&self, _: Option<u64>) -> Found<'_, Changed> {
+        Box::pin(std::future::pending())
     }
 }

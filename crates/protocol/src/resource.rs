@@ -78,6 +78,20 @@ pub struct Keep {
     pub shared: bool,
 }
 
+impl Body {
+    /// Bytes, before any encoding.
+    pub fn len(&self) -> usize {
+        match self {
+            Body::Text(text) => text.len(),
+            Body::Blob(bytes) => bytes.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 impl<T> Page<T> {
     /// Everything at once.
     pub fn whole(items: Vec<T>) -> Page<T> {

@@ -1,7 +1,8 @@
 //! The command line: one variant per command, each defined in its own file.
 
 use crate::commands::{
-    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, secret, serve, show, test,
+    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, secret, serve, show,
+    stdio, test,
 };
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
@@ -39,6 +40,7 @@ enum Command {
     Prepare(prepare::Args),
     Secret(secret::Args),
     Serve(serve::Args),
+    Stdio(stdio::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -69,6 +71,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
         Command::Prepare(args) => prepare::run(args, place),
         Command::Secret(args) => secret::run(args, place),
         Command::Serve(args) => serve::run(args, place),
+        Command::Stdio(args) => stdio::run(args, place),
         Command::Audit(args) => audit::run(args, place),
         Command::Doctor(args) => doctor::run(args, place),
         Command::Completions(args) => completions::run(args),

@@ -16,6 +16,11 @@ pub fn line(bytes: impl AsRef<[u8]>) {
     }
 }
 
+/// The standard pipes, for a command that speaks a protocol on them and prints nothing else.
+pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
+    (tokio::io::stdin(), tokio::io::stdout())
+}
+
 /// Writes to stderr.
 pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());

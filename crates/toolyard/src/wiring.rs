@@ -4,9 +4,10 @@ use crate::config::Config;
 use crate::state::State;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use toolyard_edges::{self as edges, Mcp, McpOptions};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::clock::{Random, SystemClock, SystemRandom};
 use toolyard_engine::jobs::{Jobs, JobsDoor};
 use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
@@ -117,6 +118,44 @@ impl Yard {
         let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
         Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
+
+    /// MCP in front of the engine.
+    pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
+        let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
+        let services = edges::Services { tasks: Arc::new(self.jobs.clone()), ..edges::Services::default() };
+        Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
+    }
+}
+
+/// A key of the state folder, so that what was sealed before a restart opens after it.
+fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |error: std::io::Error| {
+        let message = format!("the key {} cannot be kept: {error}", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
+    };
+    if !file.exists() {
+        let mut fresh = [0; 32];
+        random.fill(&mut fresh);
+        // Written aside and linked into place: of several processes that start at once, one makes the key for all.
+        let aside = file.with_extension(std::process::id().to_string());
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&aside);
+        opened.and_then(|mut file| file.write_all(&fresh)).map_err(failed)?;
+        let linked = std::fs::hard_link(&aside, file);
+        std::fs::remove_file(&aside).map_err(failed)?;
+        if let Err(error) = linked
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(failed(error));
+        }
+    }
+    let kept = std::fs::read(file).map_err(failed)?;
+    kept.try_into().map_err(|_| {
+        let message = format!("{} does not hold a key of 32 bytes", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is made")
+    })
 }
 
 /// The tools of `[builtin]`, over what they work with.

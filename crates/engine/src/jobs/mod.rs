@@ -11,6 +11,7 @@ mod owner;
 mod recover;
 mod start;
 mod steady;
+mod tasks;
 mod teller;
 mod work;
 

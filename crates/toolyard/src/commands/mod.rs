@@ -14,4 +14,5 @@ pub mod prepare;
 pub mod secret;
 pub mod serve;
 pub mod show;
+pub mod stdio;
 pub mod test;

@@ -48,7 +48,8 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let watcher = reload::watch(&yard, &engine)?;
     let taking_up = tokio::spawn(take_up_jobs(engine.clone()));
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    serve(listener, engine.clone(), options(server), stop_signal()?).await;
+    let mcp = yard.mcp(&engine)?;
+    serve(listener, engine.clone(), mcp, options(server), stop_signal()?).await;
     drop(watcher);
     taking_up.abort();
     if let Some(jobs) = engine.jobs.if_open() {
@@ -87,7 +88,7 @@ pub fn options(server: &Server) -> Options {
 }
 
 /// Resolves at the first SIGINT or SIGTERM.
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

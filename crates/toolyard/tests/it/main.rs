@@ -16,6 +16,7 @@ mod audit;
 mod builtin;
 mod cli;
 mod config;
+mod conformance;
 mod console;
 mod dependencies;
 mod dialog;
