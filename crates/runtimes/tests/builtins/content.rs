@@ -73,8 +73,7 @@ async fn large_content_goes_in_as_a_file_and_comes_out_in_parts() {
     let part = bench.ok("cas.get", json!({"hash": hash, "offset": size - 4})).await;
     assert_eq!(part["data"], blob::encode(&bytes[bytes.len() - 4..]));
     // Over the cap of one call, in the format that could carry it.
-    let request =
-        [&b"\x82\xa9mime_type\xa3a/b\xa4data\xc6"[..], &(size as u32).to_be_bytes(), &bytes].concat();
+    let request = [&b"\x82\xa9mime_type\xa3a/b\xa4data\xc6"[..], &size.to_be_bytes(), &bytes].concat();
     let call =
         Call::new(bench.engine.call_id(), "cas.store", Payload::new(Format::MsgPack, request), Edge::Cli);
     let outcome = bench.engine.run(call, &Nobody).await;

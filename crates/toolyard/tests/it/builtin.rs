@@ -88,7 +88,7 @@ fn a_server_offers_them_and_keeps_them_through_reloads() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ALL);
     let server = yard.serve();
-    let post = |tool: &str, arguments: Value| server.post(tool, &arguments.to_string());
+    let post = |tool: &str, arguments: Value| server.post(tool, arguments.to_string());
     assert_eq!(post("echo", json!({"message": "é"})).json()["body"], json!({"message": "é"}));
     let refused = post("echo", json!({"mesage": "x"}));
     assert_eq!(refused.status, 400);
