@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, Outcome, ToolSpec};
 
@@ -43,6 +44,11 @@ pub struct Run<'a> {
     pub spec: &'a ToolSpec,
     /// The earlier of the tool's timeout and the caller's deadline.
     pub deadline: Instant,
+}
+
+impl Run<'_> {
+    /// A tool's clock stops while one of its questions waits for an answer, in all of a run at most this long.
+    pub const MAX_WAIT_FOR_ANSWERS: Duration = Duration::from_secs(10 * 60);
 }
 
 /// A tool that can be called.
@@ -108,11 +114,13 @@ pub struct Snapshot {
 #[derive(Default)]
 pub struct Registry {
     current: ArcSwap<Snapshot>,
+    /// Counts the listings that clients were shown.
+    listing: watch::Sender<u64>,
 }
 
 impl Registry {
     pub fn new(snapshot: Snapshot) -> Registry {
-        Registry { current: ArcSwap::from_pointee(snapshot) }
+        Registry { current: ArcSwap::from_pointee(snapshot), listing: watch::Sender::default() }
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -121,6 +129,16 @@ impl Registry {
 
     pub fn replace(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
+    }
+
+    /// A number that is another one whenever the list of tools, as a client sees it, is.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.listing.subscribe()
+    }
+
+    /// Tells those who wait for it that the list is another one.
+    pub(crate) fn listing_changed(&self) {
+        self.listing.send_modify(|count| *count += 1);
     }
 
     /// The tool of that name, exposed or canonical. The caller keeps this version whatever a reload does.

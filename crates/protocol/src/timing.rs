@@ -22,8 +22,9 @@ impl Timing {
     pub const ALL: [Timing; 5] =
         [Timing::Sync, Timing::AsyncShort, Timing::AsyncMedium, Timing::AsyncLong, Timing::FireAndForget];
 
+    /// `async_short`, or `AsyncShort` as seed 004 writes it.
     pub fn parse(text: &str) -> Option<Timing> {
-        Timing::ALL.into_iter().find(|timing| timing.as_str() == text)
+        Timing::ALL.into_iter().find(|timing| timing.as_str() == text || format!("{timing:?}") == text)
     }
 
     /// How long an edge waits for the job's end before it answers with its id; `None` without a job.

@@ -8,6 +8,86 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// A tool written in Rust. `wire` erases it into something that takes and gives bytes of either format.
+///
+/// ```rust
+/// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Wish { name: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Greeting { text: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Farewell { text: String }
+/// # impl Request for Wish {}
+/// struct Greet;
+///
+/// impl Tool for Greet {
+///     type Request = Wish;
+///     type Response = Greeting;
+///
+///     const NAME: &'static str = "example.greet";
+///     const TITLE: &'static str = "Greet";
+///     const DESCRIPTION: &'static str = "Greets by name.";
+///     const ANNOTATIONS: Annotations = Annotations::READS;
+///
+///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Greeting, Error> {
+///         Ok(Greeting { text: format!("Hello, {}!", wish.name) })
+///     }
+/// }
+/// ```
+///
+/// A tool that gives something else than it promises does not build. This one differs in the two lines of `run`:
+///
+/// ```compile_fail,E0271
+/// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Wish { name: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Greeting { text: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Farewell { text: String }
+/// # impl Request for Wish {}
+/// struct Greet;
+///
+/// impl Tool for Greet {
+///     type Request = Wish;
+///     type Response = Greeting;
+///
+///     const NAME: &'static str = "example.greet";
+///     const TITLE: &'static str = "Greet";
+///     const DESCRIPTION: &'static str = "Greets by name.";
+///     const ANNOTATIONS: Annotations = Annotations::READS;
+///
+///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Farewell, Error> {
+///         Ok(Farewell { text: format!("Hello, {}!", wish.name) })
+///     }
+/// }
+/// ```
+///
+/// Nor does one whose `run` promises the right type and gives another:
+///
+/// ```compile_fail,E0308
+/// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// # struct Wish { name: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Greeting { text: String }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)]
+/// # struct Farewell { text: String }
+/// # impl Request for Wish {}
+/// # struct Greet;
+/// impl Tool for Greet {
+///     type Request = Wish;
+///     type Response = Greeting;
+///     // …
+/// #   const NAME: &'static str = "example.greet";
+/// #   const TITLE: &'static str = "Greet";
+/// #   const DESCRIPTION: &'static str = "Greets by name.";
+/// #   const ANNOTATIONS: Annotations = Annotations::READS;
+///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Greeting, Error> {
+///         Ok(Farewell { text: format!("Hello, {}!", wish.name) })
+///     }
+/// }
+/// ```
 pub trait Tool: Send + Sync + 'static {
     type Request: Request;
     type Response: Serialize + JsonSchema + Send;
@@ -20,6 +100,10 @@ pub trait Tool: Send + Sync + 'static {
     const ANNOTATIONS: Annotations;
     /// How long one run may take.
     const TIMEOUT: Duration = Duration::from_secs(30);
+    /// Bytes of arguments, in whichever format they come.
+    const INPUT: usize = 64 << 10;
+    /// Bytes of the response.
+    const OUTPUT: usize = 256 << 10;
 
     /// Dropping the future must stop the work.
     fn run(

@@ -1,6 +1,6 @@
 //! Why a store could not do as asked.
 
-use toolyard_protocol::{Error, ErrorKind};
+use toolyard_protocol::{Error, ErrorKind, Id};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -24,6 +24,17 @@ pub enum StoreError {
     /// The store stopped before it could say whether the change was made.
     #[error("the store stopped")]
     Stopped,
+}
+
+impl StoreError {
+    /// The caller's id is fresh for each new thing; this one is not.
+    pub(crate) fn taken(what: &str, id: Id) -> StoreError {
+        StoreError::Invalid(format!("another {what} has the id '{id}' already; use a fresh one"))
+    }
+
+    pub(crate) fn no_identity(id: &str) -> StoreError {
+        StoreError::NotFound { what: "identity", id: id.to_owned() }
+    }
 }
 
 impl From<StoreError> for Error {

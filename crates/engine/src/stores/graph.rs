@@ -5,21 +5,24 @@ use std::time::Duration;
 use toolyard_protocol::Timestamp;
 
 pub trait GraphStore: Send + Sync {
-    /// Makes or renames an identity and adds hints; an equal kind and value takes the new confidence.
+    /// Makes or renames an identity and adds hints; an equal kind and value takes the new confidence. `Invalid` when
+    /// it would have more than 64 hints; the same for its tags.
     fn bind(&self, id: String, name: String, hints: Vec<Hint>, now: Timestamp) -> Reply<'_, Identity>;
 
     /// `NotFound` when the identity does not exist. Adding a tag twice is no change.
     fn tag(&self, id: String, tag: Tag) -> Reply<'_, Identity>;
 
-    /// Joins two ports; both identities must exist. An equal connection is given back, with the new transport.
+    /// Joins two ports; both identities must exist (`NotFound`). An equal connection is given back, with the new
+    /// transport.
     fn connect(&self, new: Connection) -> Reply<'_, Connection>;
 
     fn get(&self, id: String) -> Reply<'_, Option<Identity>>;
 
-    /// By id.
+    /// By id. Every part of the filter that is given must fit; the two parts of a tag (of a hint) fit the same one.
     fn find(&self, filter: IdentityFilter) -> Reply<'_, Vec<Identity>>;
 
-    /// Everything that can be reached, within the depth, the limit and the time.
+    /// Everything that can be reached from what `start` finds (depth 0), within the depth, the limit and the time.
+    /// `Budget` when the time is used up; a budget of nothing always is.
     fn walk(&self, query: GraphQuery) -> Reply<'_, Walk>;
 }
 
@@ -79,7 +82,7 @@ pub enum Direction {
 pub struct GraphQuery {
     pub start: IdentityFilter,
     pub direction: Direction,
-    /// Only connections of this transport.
+    /// Only connections of this transport, in the walk and in the answer.
     pub transport: Option<String>,
     pub max_depth: u32,
     pub limit: usize,
@@ -97,8 +100,9 @@ pub struct Found {
 pub struct Walk {
     /// By depth, then id.
     pub found: Vec<Found>,
-    /// Between two identities of `found`; sorted.
+    /// Between two identities of `found`, whatever the direction of the walk; sorted; at most ten for each identity
+    /// that the limit allows.
     pub connections: Vec<Connection>,
-    /// The limit cut something off.
+    /// A limit cut something off: of the starts, of what was found or of the connections.
     pub truncated: bool,
 }

@@ -3,6 +3,8 @@
 //! Every implementation passes one suite. The one in memory is the model the others are compared with.
 
 mod artifacts;
+mod bounds;
+mod bucket;
 mod error;
 mod events;
 mod graph;
@@ -13,6 +15,7 @@ mod notice;
 pub mod sqlite;
 #[cfg(test)]
 mod suite;
+mod words;
 
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,

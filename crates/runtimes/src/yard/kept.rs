@@ -1,5 +1,6 @@
 //! What earlier loads found, so that a load reads only what changed.
 
+use super::changes::Changes;
 use super::made::Made;
 use super::stamp::Stamps;
 use super::walk::{Found, ToolFile};
@@ -59,13 +60,14 @@ impl Kept {
         &mut self,
         root: &Path,
         found: Found,
+        changes: &Changes,
         read: impl Fn(&ToolFile, &Notes) -> ReadFile,
     ) -> Loaded {
         self.listing = listing(&found);
         let mut before = std::mem::replace(&mut self.files, HashMap::with_capacity(found.files.len()));
         let mut loaded = Loaded { problems: found.problems, folders: found.folders, ..Loaded::default() };
         for file in found.files {
-            let known = before.remove(&file.path).filter(|known| known.made.is_current());
+            let known = before.remove(&file.path).filter(|known| known.made.is_current_after(changes));
             let result = known.unwrap_or_else(|| {
                 loaded.read += 1;
                 read_anew(root, &file, &read)

@@ -1,5 +1,6 @@
 //! What one tool file was made of, shared by the loader and the tool itself: both ask whether it is still so.
 
+use super::changes::Changes;
 use super::digest;
 use super::stamp::Stamps;
 use std::path::PathBuf;
@@ -46,6 +47,11 @@ impl Made {
             self.reliable.store(true, Ordering::Relaxed);
         }
         same
+    }
+
+    /// The same, looking only where something may have changed.
+    pub fn is_current_after(&self, changes: &Changes) -> bool {
+        (self.is_reliable() && !changes.concern(&self.stamps)) || self.is_current()
     }
 
     pub fn is_reliable(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Loads the tools of a yard: finds the files, checks each by itself, and reports every problem with its place.
 
+mod changes;
 mod common;
 mod digest;
 mod kept;
@@ -28,6 +29,7 @@ use crate::child::Launcher;
 use crate::host::Host;
 use crate::http::Clients;
 use crate::secrets::Secrets;
+use changes::Changes;
 use kept::{Kept, Notes, ReadFile};
 use made::Made;
 use reading::{Checked, Origin};
@@ -75,6 +77,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Puts other candidates before those of the files: where names collide, they stay.
+    pub fn after(mut self, first: Vec<Candidate>) -> Loaded {
+        self.candidates.splice(0..0, first);
+        self
+    }
+
     pub fn into_snapshot(self) -> Snapshot {
         Snapshot::build(self.candidates, self.problems)
     }
@@ -113,9 +121,14 @@ impl Loader {
     /// Loads everything, reading only what changed since the last time. Never fails as a whole: what cannot be
     /// read is a problem of its own file.
     pub fn load(&self) -> Loaded {
+        self.load_after(&Changes::Everywhere)
+    }
+
+    /// Like `load`, for one who was told of every change since the last load: looks only where there were some.
+    fn load_after(&self, changes: &Changes) -> Loaded {
         let mut kept = lock(&self.kept);
-        let loaded =
-            kept.load(&self.root, walk::tool_files(&self.root), |file, notes| self.read_file(file, notes));
+        let found = walk::tool_files(&self.root);
+        let loaded = kept.load(&self.root, found, changes, |file, notes| self.read_file(file, notes));
         // What no tool and no running call holds belongs to a tool that is gone.
         lock(&self.controls).retain(|_, (_, controls)| Arc::strong_count(controls) > 1);
         loaded

@@ -15,6 +15,8 @@ pub struct Stamps {
     files: BTreeMap<PathBuf, Option<Stamp>>,
     /// What links among them lead to; those are watched too.
     targets: Vec<PathBuf>,
+    /// One of them has another name, by which it may change without anyone being told.
+    elusive: bool,
     /// A file was written so shortly before it was looked at that a second write may leave the same stamp.
     racy: bool,
 }
@@ -44,11 +46,15 @@ impl Stamps {
     /// Take the stamp before reading the file: a change in between then shows. A path added twice keeps its first
     /// stamp. What is not there may be added too; its arrival is a change.
     pub fn add(&mut self, path: PathBuf) {
+        let path = tidy(&path);
         if self.files.contains_key(&path) {
             return;
         }
-        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
-            self.targets.extend(std::fs::canonicalize(&path));
+        if let Ok(meta) = std::fs::symlink_metadata(&path) {
+            self.elusive |= meta.is_symlink() || (meta.is_file() && meta.nlink() > 1);
+            if meta.is_symlink() {
+                self.targets.extend(std::fs::canonicalize(&path));
+            }
         }
         let stamp = Stamp::of(&path);
         self.racy |= stamp.is_some_and(|stamp| !stamp.settles_in(SystemTime::now()).is_zero());
@@ -58,7 +64,7 @@ impl Stamps {
     /// The path was not there when it was to be read, whatever its stamp had said: a folder above it that moves away
     /// and back leaves the stamp as it was.
     pub fn missing(&mut self, path: PathBuf) {
-        self.files.insert(path, None);
+        self.files.insert(tidy(&path), None);
     }
 
     pub fn is_unchanged(&self) -> bool {
@@ -107,6 +113,11 @@ impl Stamps {
     pub fn targets(&self) -> &[PathBuf] {
         &self.targets
     }
+
+    /// Whether a change may happen that the system does not tell of.
+    pub fn is_elusive(&self) -> bool {
+        self.elusive
+    }
 }
 
 impl Stamp {
@@ -145,6 +156,11 @@ impl Stamp {
         // A change in the future is a clock that jumped; nothing can be said then.
         now.duration_since(at).map_or(race, |age| race.saturating_sub(age))
     }
+}
+
+/// Without `.` and doubled slashes, so that paths compare by their bytes.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Engine, Registry};
 use toolyard_protocol::{Call, Edge, ErrorKind, Limits, Nobody, Payload};
 use toolyard_runtimes::child::Launcher;
@@ -68,9 +69,17 @@ impl Yard {
         let state = root.join(".toolyard");
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
-        let registry = Registry::default();
+        let registry = Arc::new(Registry::default());
         let redactor = Arc::new(toolyard_protocol::NothingSecret);
-        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, redactor, clock, random });
+        let engine = Arc::new(Engine {
+            registry,
+            audit: audit.unwrap(),
+            cache,
+            redactor,
+            jobs: JobsDoor::shut(),
+            clock,
+            random,
+        });
         let launcher = Arc::new(Launcher::new(&state).unwrap());
         let history = Mutex::new((0..tools).map(|_| Vec::new()).collect());
         let versions = Mutex::new(vec![0; tools]);

@@ -66,7 +66,8 @@ fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
 async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
     let options = super::serve::options(&yard.config.server);
-    Some(tokio::spawn(serve(listener, engine, options, std::future::pending())))
+    let mcp = yard.mcp(&engine).ok()?;
+    Some(tokio::spawn(serve(listener, engine, mcp, options, std::future::pending())))
 }
 
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {

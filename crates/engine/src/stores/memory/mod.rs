@@ -1,13 +1,23 @@
 //! The stores as plain maps. They are the model the others are compared with, and serve a yard that keeps nothing.
 
+mod archive;
+mod artifacts;
+mod cache;
 mod events;
+mod graph;
 mod jobs;
+mod limits;
 
+pub use archive::Archive;
+pub use artifacts::Artifacts;
+pub use cache::Kept;
 pub use events::Events;
+pub use graph::Graph;
 pub use jobs::Jobs;
+pub use limits::Limits;
 
 use crate::stores::{Reply, StoreError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the stores of one yard share.
 #[derive(Clone, Default)]
@@ -39,4 +49,13 @@ impl Memory {
         let result = work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         Box::pin(std::future::ready(result))
     }
+}
+
+/// For the stores that share nothing with others.
+fn reply<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Reply<'a, T> {
+    Box::pin(std::future::ready(result))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

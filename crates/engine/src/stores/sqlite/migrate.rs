@@ -1,11 +1,20 @@
 //! The tables, step by step. A step that was ever released is never changed: a new one is added.
 
-use super::{events, jobs};
+use super::{annotations, archive, artifacts, events, graph, jobs, limits};
 use crate::stores::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Each takes the file from the version of its index to the next.
-const STEPS: [&str; 3] = [events::TABLES, jobs::TABLES, jobs::count::TABLES];
+const STEPS: [&str; 8] = [
+    events::TABLES,
+    jobs::TABLES,
+    jobs::count::TABLES,
+    artifacts::TABLES,
+    annotations::TABLES,
+    graph::TABLES,
+    archive::TABLES,
+    limits::TABLES,
+];
 
 /// Brings the tables to the newest version, all steps or none.
 pub fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

@@ -2,13 +2,24 @@
 //!
 //! A store joins with a file of cases here; an implementation with a [`Subject`] and a line in `on_every_subject`.
 
+mod annotations;
+mod archive;
+mod artifacts;
+mod cache;
+mod dice;
 mod events;
+mod graph;
 mod histories;
 mod jobs;
+mod limits;
+mod model;
+mod properties;
+mod stores;
 
 use super::sqlite::{Database, NoFaults, tests::Folder};
 use super::{EventStore, JobStore, memory, sqlite};
 use std::sync::Arc;
+use stores::Stores;
 use toolyard_protocol::{Id, Timestamp};
 
 /// One implementation: makes a fresh set of stores that share their state.
@@ -21,6 +32,9 @@ pub trait Subject {
     fn jobs(&self) -> &dyn JobStore;
 
     fn events(&self) -> &dyn EventStore;
+
+    /// Artifacts, annotations, graph, archive and limits.
+    fn others(&self) -> &Stores;
 }
 
 /// Makes each case a test on each subject. A case is an `async fn case<S: Subject>()`.
@@ -40,12 +54,14 @@ pub(crate) use on_every_subject;
 pub struct InMemory {
     jobs: memory::Jobs,
     events: memory::Events,
+    others: Stores,
 }
 
 impl Subject for InMemory {
     fn fresh(ring: u64) -> InMemory {
         let memory = memory::Memory::new(ring);
-        InMemory { jobs: memory::Jobs(memory.clone()), events: memory::Events(memory) }
+        let others = Stores::in_memory();
+        InMemory { jobs: memory::Jobs(memory.clone()), events: memory::Events(memory), others }
     }
 
     async fn reopen(self) -> InMemory {
@@ -59,6 +75,10 @@ impl Subject for InMemory {
     fn events(&self) -> &dyn EventStore {
         &self.events
     }
+
+    fn others(&self) -> &Stores {
+        &self.others
+    }
 }
 
 pub struct InSqlite {
@@ -67,6 +87,7 @@ pub struct InSqlite {
     database: Arc<Database>,
     jobs: sqlite::Jobs,
     events: sqlite::Events,
+    others: Stores,
 }
 
 impl InSqlite {
@@ -74,7 +95,8 @@ impl InSqlite {
         let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
         let events = sqlite::Events::new(database.clone(), ring);
         let jobs = sqlite::Jobs::new(database.clone(), &events);
-        InSqlite { ring, folder, database, jobs, events }
+        let others = Stores::in_sqlite(database.clone());
+        InSqlite { ring, folder, database, jobs, events, others }
     }
 }
 
@@ -94,6 +116,10 @@ impl Subject for InSqlite {
 
     fn events(&self) -> &dyn EventStore {
         &self.events
+    }
+
+    fn others(&self) -> &Stores {
+        &self.others
     }
 }
 

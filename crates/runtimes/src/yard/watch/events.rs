@@ -4,6 +4,7 @@ use super::inotify::{Event, Inotify, Watched};
 use super::sleep::{Wake, sleep};
 use super::{Hint, SOON, mounts, polling};
 use crate::yard::Loaded;
+use crate::yard::changes::Changes;
 use crate::yard::walk::{format_of, is_left_out};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -20,11 +21,15 @@ pub struct Events {
     interests: HashMap<Watched, Interest>,
     /// The yard itself is gone; nobody will tell when it comes back.
     homeless: bool,
+    /// What happened since the last look, and what can't be watched.
+    changes: Changes,
 }
 
 /// What matters in a folder.
 #[derive(Default)]
 struct Interest {
+    /// The ways by which the folder is reached.
+    paths: Vec<PathBuf>,
     /// Tool files and folders with more of them.
     tools: bool,
     /// Every name that is not a cache or hidden.
@@ -36,13 +41,20 @@ struct Interest {
 impl Events {
     pub fn new(root: &Path, ignore: Option<PathBuf>) -> io::Result<Events> {
         let inotify = Inotify::new()?;
-        Ok(Events { inotify, root: root.to_owned(), ignore, interests: HashMap::new(), homeless: false })
+        let (interests, changes) = (HashMap::new(), Changes::Everywhere);
+        Ok(Events { inotify, root: root.to_owned(), ignore, interests, homeless: false, changes })
+    }
+
+    /// Where the next load must look.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Watches what `loaded` was made of and nothing else; true when a folder is new to the watch. An error says
     /// why changes can't be told.
     pub fn look_at(&mut self, loaded: &Loaded) -> Result<bool, String> {
-        let mut survey = Survey { events: self, folders: HashMap::new(), interests: HashMap::new() };
+        let (folders, interests) = (HashMap::new(), HashMap::new());
+        let mut survey = Survey { events: self, folders, interests, unwatched: Vec::new() };
         let homeless = survey.folder(&self.root)?.is_none();
         survey.name(&self.root, "tools".as_ref())?;
         for folder in &loaded.folders {
@@ -53,12 +65,14 @@ impl Events {
         for made in &loaded.made {
             survey.files(made.stamps())?;
         }
-        let interests = survey.interests;
+        let Survey { interests, unwatched, .. } = survey;
         let more = interests.keys().any(|folder| !self.interests.contains_key(folder));
         for folder in self.interests.keys().filter(|folder| !interests.contains_key(folder)) {
             self.inotify.forget(*folder);
         }
         (self.interests, self.homeless) = (interests, homeless);
+        // A folder may have changed before it was watched.
+        self.changes = if more || homeless { Changes::Everywhere } else { unwatched.into_iter().collect() };
         Ok(more)
     }
 
@@ -95,27 +109,28 @@ impl Events {
         }
     }
 
-    /// Whether anything of what happened matters.
-    fn drain(&self) -> io::Result<bool> {
-        let mut matters = false;
-        self.inotify.drain(|event| matters |= self.matters(&event))?;
-        Ok(matters)
-    }
-
-    fn matters(&self, event: &Event<'_>) -> bool {
-        if event.mask & libc::IN_Q_OVERFLOW != 0 {
-            return true;
-        }
-        // Folders that were forgotten may still have events under way.
-        self.interests
-            .get(&event.folder)
-            .is_some_and(|interest| interest.includes(event.name, event.mask & libc::IN_ISDIR != 0))
+    /// Whether anything of what happened matters. What does is added to the changes.
+    fn drain(&mut self) -> io::Result<bool> {
+        let Events { inotify, interests, changes, .. } = self;
+        let mut any = false;
+        inotify.drain(|event| {
+            // Folders that were forgotten may still have events under way.
+            let interest = interests.get(&event.folder);
+            if event.mask & libc::IN_Q_OVERFLOW != 0 {
+                (any, *changes) = (true, Changes::Everywhere);
+            } else if let Some(interest) = interest.filter(|interest| interest.includes(&event)) {
+                any = true;
+                interest.add_to(changes, event.name);
+            }
+        })?;
+        Ok(any)
     }
 }
 
 impl Interest {
     /// An event without a name is about the folder itself: it went, or its rights changed.
-    fn includes(&self, name: &OsStr, folder: bool) -> bool {
+    fn includes(&self, event: &Event<'_>) -> bool {
+        let (name, folder) = (event.name, event.mask & libc::IN_ISDIR != 0);
         if name.is_empty() || self.names.contains(name) {
             return true;
         }
@@ -124,6 +139,13 @@ impl Interest {
         let tool = if folder { !is_left_out(text) } else { format_of(text).is_some() };
         (self.tools && tool) || (self.all && !is_left_out(text))
     }
+
+    fn add_to(&self, changes: &mut Changes, name: &OsStr) {
+        if name.is_empty() {
+            *changes = Changes::Everywhere;
+        }
+        self.paths.iter().for_each(|folder| changes.add(folder.join(name)));
+    }
 }
 
 /// One round of finding out what to watch.
@@ -131,11 +153,17 @@ struct Survey<'e> {
     events: &'e Events,
     folders: HashMap<PathBuf, Option<Watched>>,
     interests: HashMap<Watched, Interest>,
+    /// Folders and files that nobody tells of: missing, out of reach, our own state, outside the yard.
+    unwatched: Vec<PathBuf>,
 }
 
 impl Survey<'_> {
     fn files(&mut self, stamps: &crate::yard::stamp::Stamps) -> Result<(), String> {
-        for (path, is_folder) in stamps.paths().filter(|(path, _)| path.starts_with(&self.events.root)) {
+        for (path, is_folder) in stamps.paths() {
+            if !path.starts_with(&self.events.root) {
+                self.unwatched.push(path.to_owned());
+                continue;
+            }
             if is_folder && let Some(interest) = self.folder(path)? {
                 interest.all = true;
             }
@@ -172,6 +200,12 @@ impl Survey<'_> {
                 }
                 let watched = self.watch(path)?;
                 self.folders.insert(path.to_owned(), watched);
+                match watched {
+                    Some(watched) => {
+                        self.interests.entry(watched).or_default().paths.push(path.to_owned());
+                    }
+                    None => self.unwatched.push(path.to_owned()),
+                }
                 watched
             }
         };

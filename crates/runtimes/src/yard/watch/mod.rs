@@ -10,6 +10,7 @@ mod mounts;
 mod polling;
 mod sleep;
 
+use super::changes::Changes;
 use super::{Loaded, Loader};
 use events::Events;
 use polling::Polling;
@@ -99,7 +100,11 @@ impl<F: FnMut(Seen)> Watch<F> {
     fn run(&mut self) {
         let mut pause = Duration::ZERO;
         loop {
-            let loaded = self.loader.load();
+            let changes = match &self.eyes {
+                Eyes::Events(events) => events.changes(),
+                Eyes::Polling(_) => &Changes::Everywhere,
+            };
+            let loaded = self.loader.load_after(changes);
             let more = self.look_at(&loaded);
             pause = pause.max(loaded.unsettled().unwrap_or_default());
             let due = if more { Some(SOON) } else { loaded.unsettled().map(|_| pause) };

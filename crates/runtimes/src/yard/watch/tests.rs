@@ -1,6 +1,7 @@
 //! Real files, changed the way people and their editors do it; every test runs with events and with polling.
 
 use super::{Events, Hint, Seen, WatchOptions, Watcher};
+use crate::yard::changes::Changes;
 use crate::yard::testing::{Folder, echo};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -275,6 +276,59 @@ fn a_lost_event_queue_means_looking_at_everything() {
     }
     assert!(matches!(wait(), Hint::Changed), "but no one knows which names were lost");
     assert!(matches!(wait(), Hint::Quiet));
+    assert_eq!(*events.changes(), Changes::Everywhere);
+}
+
+#[test]
+fn a_change_is_told_with_its_place() {
+    let folder = Folder::new("places");
+    folder.write("tools/a.tool.yaml", &echo("a", "one"));
+    folder.write("tools/x/b.tool.yaml", "id: b\nkind: cli\nentry: [sh, ./run/b.sh]\n");
+    folder.write("run/b.sh", "echo 1");
+    let (_stop, stopped) = UnixStream::pair().unwrap();
+    let mut events = Events::new(&folder.path, None).unwrap();
+    assert_eq!(*events.changes(), Changes::Everywhere, "nothing is known yet");
+    for (n, (expected, change)) in [
+        (
+            vec!["tools/a.tool.yaml"],
+            (|path| fs::write(path.join("tools/a.tool.yaml"), "x").unwrap()) as fn(&Path),
+        ),
+        (vec!["run/b.sh"], |path| fs::write(path.join("run/b.sh"), "echo 2").unwrap()),
+        (vec!["tools/c.tool.yaml"], |path| fs::write(path.join("tools/c.tool.yaml"), "x").unwrap()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(events.look_at(&folder.loader().load()), Ok(n == 0));
+        if n == 0 {
+            assert_eq!(*events.changes(), Changes::Everywhere, "it may have changed before it was watched");
+            assert_eq!(events.look_at(&folder.loader().load()), Ok(false));
+        }
+        change(&folder.path);
+        assert!(matches!(events.wait(&stopped, Some(SECOND)), Hint::Changed));
+        let expected = expected.into_iter().map(|name| folder.path.join(name));
+        assert_eq!(*events.changes(), expected.collect::<Changes>());
+    }
+    assert_eq!(events.look_at(&folder.loader().load()), Ok(false));
+    fs::rename(folder.path.join("run"), folder.path.join("gone")).unwrap();
+    assert!(matches!(events.wait(&stopped, Some(SECOND)), Hint::Changed));
+    assert_eq!(*events.changes(), Changes::Everywhere);
+}
+
+#[test]
+fn a_file_with_a_second_name_is_looked_at_by_every_load() {
+    let outside = Folder::new("second");
+    let folder = Folder::new("names");
+    let script = outside.write("run.sh", "echo 1");
+    fs::hard_link(&script, folder.path.join("run.sh")).unwrap();
+    folder.write("tools/a.tool.yaml", &echo("a", "one"));
+    folder.write("tools/b.tool.yaml", "id: b # \"b\"\nkind: cli\nentry: [sh, run.sh]\n");
+    let watching = Watching::start(folder, false);
+    watching.becomes("a=one b=b !0");
+    watching.rest();
+    fs::write(&script, "echo 2").unwrap();
+    watching.folder.write("tools/a.tool.yaml", &echo("a", "two"));
+    watching.becomes("a=two b=b !0");
 }
 
 #[test]
