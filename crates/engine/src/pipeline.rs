@@ -71,8 +71,7 @@ impl Engine {
             Err(error) => return Outcome::failure(error),
         };
         let ran = gates::cache::reuse_or_run(
-            &self.cache,
-            &self.redactor,
+            (&self.cache, &self.redactor),
             call,
             caller,
             entry,

@@ -76,17 +76,13 @@ impl Edge {
 pub struct Identity(Box<str>);
 
 impl Identity {
+    /// As a store or an authenticator knows it.
     pub fn new(name: impl Into<Box<str>>) -> Identity {
         Identity(name.into())
     }
 
     pub fn local() -> Identity {
         Identity("local".into())
-    }
-
-    /// As a store or an authenticator knows it.
-    pub fn named(name: impl Into<Box<str>>) -> Identity {
-        Identity(name.into())
     }
 
     pub fn as_str(&self) -> &str {

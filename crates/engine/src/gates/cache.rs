@@ -11,8 +11,7 @@ use toolyard_protocol::{Call, Caller, Error, ErrorKind, Nobody, Outcome, Redacto
 
 /// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
 pub async fn reuse_or_run(
-    cache: &Arc<Cache>,
-    redactor: &Arc<dyn Redactor>,
+    (cache, redactor): (&Arc<Cache>, &Arc<dyn Redactor>),
     call: &Call,
     caller: &dyn Caller,
     entry: &Arc<Entry>,

@@ -329,7 +329,7 @@ async fn too_many_open_jobs_of_one_caller_are_refused_and_others_wait_in_line() 
 async fn another_callers_job_is_as_unknown_as_one_that_never_was() {
     let world = world(Timing::AsyncLong, Options::default(), |_| Vec::new());
     let id = world.start("{}").await;
-    let stranger = Identity::named("stranger");
+    let stranger = Identity::new("stranger");
     assert_eq!(world.jobs().get(id, &stranger).await.unwrap_err().kind, ErrorKind::ResourceNotFound);
     assert_eq!(world.jobs().cancel(id, &stranger).await.unwrap_err().kind, ErrorKind::ResourceNotFound);
 }

@@ -32,7 +32,7 @@ pub struct Work {
 
 /// How the work came to an end.
 enum End {
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
     /// Another process has the job, or will have it.
     LeftToOthers,
 }
@@ -41,15 +41,15 @@ impl Work {
     /// `awaited`: the caller is still there for the result.
     pub async fn run(self, jobs: Arc<Jobs>, desk: Desk, awaited: bool) {
         let (lease, timing) = (self.lease, self.entry.spec.timing);
-        let end = self.to_the_end(&jobs, &desk).await;
+        let end = self.carry_out(&jobs, &desk).await;
         let outcome = match end {
             End::LeftToOthers => None,
-            End::Outcome(outcome) => jobs.keep_end(lease, timing, outcome, awaited).await,
+            End::Outcome(outcome) => jobs.keep_end(lease, timing, *outcome, awaited).await,
         };
         jobs.live.leave(lease.id, desk, outcome.map(Arc::new));
     }
 
-    async fn to_the_end(mut self, jobs: &Arc<Jobs>, desk: &Desk) -> End {
+    async fn carry_out(mut self, jobs: &Arc<Jobs>, desk: &Desk) -> End {
         let started = self.place.take();
         let mut stop = desk.stop.clone();
         let held = match started {
@@ -70,7 +70,7 @@ impl Work {
         };
         let teller = Teller::new(jobs.clone(), self.lease, desk.notes.clone());
         let why = tokio::select! {
-            outcome = self.pass(held, &teller) => return End::Outcome(outcome),
+            outcome = self.pass(held, &teller) => return End::Outcome(Box::new(outcome)),
             why = stop.wait_for(|stop| *stop != Stop::No) => why.map_or(Stop::ShuttingDown, |why| *why),
         };
         let repeatable = self.entry.spec.annotations.is_safe_to_repeat();
@@ -82,7 +82,7 @@ impl Work {
         &mut self,
         jobs: &Arc<Jobs>,
     ) -> Result<(Place, Option<OwnedSemaphorePermit>), End> {
-        let failed = |error: Error| End::Outcome(Outcome::failure(error));
+        let failed = |error: Error| End::Outcome(Box::new(Outcome::failure(error)));
         let place = jobs.live.place(&self.call.identity).await.map_err(failed)?;
         let own = self.entry.controls.place_unhurried().await.map_err(failed)?;
         if self.marked_running {
@@ -115,7 +115,8 @@ impl Work {
         };
         let seat = Seat::Taken(own);
         let ran =
-            gates::cache::reuse_or_run(cache, redactor, &self.call, teller, &self.entry, started, seat).await;
+            gates::cache::reuse_or_run((cache, redactor), &self.call, teller, &self.entry, started, seat)
+                .await;
         let mut outcome = Outcome::from(ran);
         outcome.meta.call_id = Some(self.call.id);
         outcome.meta.duration = started.elapsed();
@@ -144,11 +145,12 @@ impl Work {
             Stop::ShuttingDown => {
                 let message =
                     "the server was stopped while the job ran; the tool's whole process tree was killed";
-                End::Outcome(Outcome::failure(Error::new(ErrorKind::Cancelled, message)))
+                End::Outcome(Box::new(Outcome::failure(Error::new(ErrorKind::Cancelled, message))))
             }
-            Stop::No | Stop::Cancelled => {
-                End::Outcome(Outcome::failure(Error::new(ErrorKind::Cancelled, "the job was cancelled")))
-            }
+            Stop::No | Stop::Cancelled => End::Outcome(Box::new(Outcome::failure(Error::new(
+                ErrorKind::Cancelled,
+                "the job was cancelled",
+            )))),
         }
     }
 }

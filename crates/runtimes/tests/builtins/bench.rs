@@ -113,7 +113,7 @@ impl Bench {
     }
 
     pub async fn ok_as(&self, caller: &str, tool: &str, arguments: Value) -> Value {
-        let call = Call { identity: Identity::named(caller), ..self.call(tool, &arguments) };
+        let call = Call { identity: Identity::new(caller), ..self.call(tool, &arguments) };
         let outcome = self.engine.run(call, &Nobody).await;
         assert_eq!(outcome.error(), None, "{tool}");
         serde_json::from_slice(outcome.data().unwrap().bytes()).unwrap()
@@ -122,7 +122,7 @@ impl Bench {
     /// Starts a job and gives its id without waiting for its end.
     pub async fn start(&self, caller: &str, tool: &str, arguments: Value) -> String {
         let call = self.call(tool, &arguments);
-        let call = Call { identity: Identity::named(caller), wait: Wait::NotAtAll, ..call };
+        let call = Call { identity: Identity::new(caller), wait: Wait::NotAtAll, ..call };
         let outcome = self.engine.run(call, &Nobody).await;
         outcome.meta.job.unwrap_or_else(|| panic!("no job: {outcome:?}")).0.to_string()
     }
