@@ -1,12 +1,18 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
-use crate::mcp::Mcp;
+use crate::mcp::{self, Mcp};
 use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +54,8 @@ pub async fn serve(
     let header_timeout = options.header_timeout;
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
     let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
-    let router = plain::routes(app).merge(v1::routes(v1)).layer(axum::middleware::from_fn(guard::local_only));
+    let door =
+        Door { router: TowerToHyperService::new(plain::routes(app.clone()).merge(v1::routes(v1))), app };
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let mut tending = std::pin::pin!(mcp.tend());
@@ -62,9 +69,9 @@ pub async fn serve(
             Some(_) = connections.join_next() => continue,
         };
         let (stream, place) = accepted;
-        let (router, stopped) = (router.clone(), stopped.clone());
+        let (door, stopped) = (door.clone(), stopped.clone());
         connections.spawn(async move {
-            connection(stream, router, header_timeout, stopped).await;
+            connection(stream, door, header_timeout, stopped).await;
             drop(place);
         });
     }
@@ -96,9 +103,28 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
     }
 }
 
+/// Where every request comes in: who may not enter is turned away, and what comes most often goes straight on.
+#[derive(Clone)]
+struct Door {
+    router: TowerToHyperService<Router>,
+    app: Arc<App>,
+}
+
+impl Door {
+    async fn enter(self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        if let Some(refused) = guard::local_only(&request) {
+            return Ok(refused);
+        }
+        if request.uri().path() == "/mcp" {
+            return Ok(mcp::handle(&self.app, request.map(Body::new)).await);
+        }
+        self.router.call(request).await
+    }
+}
+
 async fn connection(
     stream: TcpStream,
-    router: Router,
+    door: Door,
     header_timeout: Duration,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -109,7 +135,7 @@ async fn connection(
             .timer(TokioTimer::new())
             .header_read_timeout(header_timeout)
             .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(stream), service_fn(move |request| door.clone().enter(request)))
     );
     tokio::select! {
         // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.
