@@ -105,6 +105,7 @@ async fn start(folder: &Folder) -> Result<(String, String), Failed> {
         max_body: 1 << 20,
         max_connections: 1000,
         header_timeout: Duration::from_secs(10),
+        stalled: Duration::from_secs(60),
         drain: Duration::ZERO,
     };
     tokio::spawn(serve(listener, engine, mcp, options, std::future::pending()));

@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +29,8 @@ pub struct Options {
     pub max_connections: usize,
     /// How long a client may take to send its request line and headers.
     pub header_timeout: Duration,
+    /// A client that takes nothing of what it is sent for so long is cut off.
+    pub stalled: Duration,
     /// How long running calls may go on after the stop signal.
     pub drain: Duration,
 }
@@ -51,7 +54,7 @@ pub async fn serve(
 ) {
     let drain = options.drain;
     let places = Arc::new(Semaphore::new(options.max_connections));
-    let header_timeout = options.header_timeout;
+    let patience = Patience { header: options.header_timeout, stalled: options.stalled };
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
     let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
     let door =
@@ -71,7 +74,7 @@ pub async fn serve(
         let (stream, place) = accepted;
         let (door, stopped) = (door.clone(), stopped.clone());
         connections.spawn(async move {
-            connection(stream, door, header_timeout, stopped).await;
+            connection(stream, door, patience, stopped).await;
             drop(place);
         });
     }
@@ -103,6 +106,25 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
     }
 }
 
+/// How long a client is waited for.
+#[derive(Clone, Copy)]
+struct Patience {
+    header: Duration,
+    stalled: Duration,
+}
+
+/// The kernel ends the connection when what was sent is not taken in time: by a client that reads no more, or that is
+/// gone without a word.
+fn cut_when_stalled(stream: &TcpStream, after: Duration) {
+    let after = libc::c_uint::try_from(after.as_millis()).unwrap_or(libc::c_uint::MAX);
+    let (size, option) = (size_of_val(&after) as libc::socklen_t, std::ptr::from_ref(&after).cast());
+    // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel that does not know the option
+    // refuses it, which leaves its own limit in force.
+    unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, option, size);
+    }
+}
+
 /// Where every request comes in: who may not enter is turned away, and what comes most often goes straight on.
 #[derive(Clone)]
 struct Door {
@@ -122,18 +144,14 @@ impl Door {
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    door: Door,
-    header_timeout: Duration,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn connection(stream: TcpStream, door: Door, patience: Patience, mut stopped: watch::Receiver<bool>) {
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
+    cut_when_stalled(&stream, patience.stalled);
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(patience.header)
             .max_buf_size(64 * 1024)
             .serve_connection(TokioIo::new(stream), service_fn(move |request| door.clone().enter(request)))
     );
