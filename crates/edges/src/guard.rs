@@ -1,16 +1,12 @@
 //! Keeps web pages out: a browser tricked into calling us (DNS rebinding, cross-site requests) is refused.
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// Lets a request through only if its Host, and its Origin if it has one, name this machine.
-pub async fn local_only(request: Request, next: Next) -> Response {
-    match refusal(request.headers(), request.uri().host()) {
-        None => next.run(request).await,
-        Some(what) => (StatusCode::FORBIDDEN, format!("{what}\n")).into_response(),
-    }
+/// The refusal of a request whose Host, or whose Origin if it has one, does not name this machine.
+pub fn local_only<B>(request: &Request<B>) -> Option<Response> {
+    let what = refusal(request.headers(), request.uri().host())?;
+    Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())
 }
 
 fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> {

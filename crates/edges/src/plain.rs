@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{get, post};
 use std::sync::Arc;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Nobody, Outcome, Payload, TraceContext};
 use toolyard_wire::{json, plain};
@@ -14,7 +14,6 @@ use toolyard_wire::{json, plain};
 pub fn routes(app: Arc<App>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
-        .route("/mcp", any(crate::mcp::handle))
         .route("/mcp/discover", get(discover))
         .route("/mcp/tool/{name}", post(call_tool))
         .fallback(no_route)

@@ -1,13 +1,20 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
-use crate::mcp::Mcp;
+use crate::mcp::{self, Mcp};
 use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::future::Future;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +29,8 @@ pub struct Options {
     pub max_connections: usize,
     /// How long a client may take to send its request line and headers.
     pub header_timeout: Duration,
+    /// A client that takes nothing of what it is sent for so long is cut off.
+    pub stalled: Duration,
     /// How long running calls may go on after the stop signal.
     pub drain: Duration,
 }
@@ -45,10 +54,11 @@ pub async fn serve(
 ) {
     let drain = options.drain;
     let places = Arc::new(Semaphore::new(options.max_connections));
-    let header_timeout = options.header_timeout;
+    let patience = Patience { header: options.header_timeout, stalled: options.stalled };
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
     let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
-    let router = plain::routes(app).merge(v1::routes(v1)).layer(axum::middleware::from_fn(guard::local_only));
+    let door =
+        Door { router: TowerToHyperService::new(plain::routes(app.clone()).merge(v1::routes(v1))), app };
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let mut tending = std::pin::pin!(mcp.tend());
@@ -62,9 +72,9 @@ pub async fn serve(
             Some(_) = connections.join_next() => continue,
         };
         let (stream, place) = accepted;
-        let (router, stopped) = (router.clone(), stopped.clone());
+        let (door, stopped) = (door.clone(), stopped.clone());
         connections.spawn(async move {
-            connection(stream, router, header_timeout, stopped).await;
+            connection(stream, door, patience, stopped).await;
             drop(place);
         });
     }
@@ -96,20 +106,54 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    router: Router,
-    header_timeout: Duration,
-    mut stopped: watch::Receiver<bool>,
-) {
+/// How long a client is waited for.
+#[derive(Clone, Copy)]
+struct Patience {
+    header: Duration,
+    stalled: Duration,
+}
+
+/// The kernel ends the connection when what was sent is not taken in time: by a client that reads no more, or that is
+/// gone without a word.
+fn cut_when_stalled(stream: &TcpStream, after: Duration) {
+    let after = libc::c_uint::try_from(after.as_millis()).unwrap_or(libc::c_uint::MAX);
+    let (size, option) = (size_of_val(&after) as libc::socklen_t, std::ptr::from_ref(&after).cast());
+    // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel that does not know the option
+    // refuses it, which leaves its own limit in force.
+    unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, option, size);
+    }
+}
+
+/// Where every request comes in: who may not enter is turned away, and what comes most often goes straight on.
+#[derive(Clone)]
+struct Door {
+    router: TowerToHyperService<Router>,
+    app: Arc<App>,
+}
+
+impl Door {
+    async fn enter(self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        if let Some(refused) = guard::local_only(&request) {
+            return Ok(refused);
+        }
+        if request.uri().path() == "/mcp" {
+            return Ok(mcp::handle(&self.app, request.map(Body::new)).await);
+        }
+        self.router.call(request).await
+    }
+}
+
+async fn connection(stream: TcpStream, door: Door, patience: Patience, mut stopped: watch::Receiver<bool>) {
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
+    cut_when_stalled(&stream, patience.stalled);
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(patience.header)
             .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(stream), service_fn(move |request| door.clone().enter(request)))
     );
     tokio::select! {
         // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.

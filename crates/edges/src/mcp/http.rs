@@ -6,8 +6,7 @@ mod stateless;
 use super::Mcp;
 use crate::server::App;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -20,9 +19,9 @@ use toolyard_wire::mcp::{Revision, meta};
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-const VERSION: &str = "mcp-protocol-version";
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
+pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     // Whoever checks credentials puts the identity there; without them everyone is local.
     let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local);
@@ -94,7 +93,7 @@ fn is_stateless(headers: &HeaderMap, request: &jsonrpc::Request) -> bool {
 }
 
 fn names_stateless(headers: &HeaderMap) -> bool {
-    text(headers, VERSION)
+    text(headers, &VERSION)
         .is_some_and(|version| Revision::parse(version.trim()).is_none_or(Revision::is_stateless))
 }
 
@@ -107,7 +106,7 @@ struct Accept {
 
 impl Accept {
     fn of(headers: &HeaderMap) -> Accept {
-        let Some(value) = text(headers, "accept") else { return Accept { json: true, events: false } };
+        let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
         let has = |kind: &str| {
             value
                 .split(',')
@@ -122,11 +121,11 @@ impl Accept {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = text(headers, "content-type").and_then(|value| value.split(';').next());
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 

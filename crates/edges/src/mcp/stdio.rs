@@ -8,6 +8,7 @@ use super::stateless::{self, Course};
 use super::turn::Step;
 use super::{Mcp, STOPPING, handshake};
 use bytes::Bytes;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -23,29 +24,33 @@ const QUEUE: usize = 1000;
 
 const STATELESS: Revision = Revision::V2026_07_28;
 
-/// Serves until the input ends; then everything that runs is cancelled. Nothing but messages is written.
+/// Serves until the input ends or `stop` resolves; then everything that runs is cancelled. Nothing but messages is
+/// written.
 pub async fn serve_stdio(
     mcp: Arc<Mcp>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
     max_line: usize,
+    stop: impl Future<Output = ()>,
 ) {
     let (line, queue) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(queue, output));
     let mut peer = Peer { mcp, line, session: None, general: None, calls: Arc::default() };
     let mut input = BufReader::new(input);
     let mut text = Vec::new();
-    loop {
-        match read_line(&mut input, &mut text, max_line).await {
+    let mut stop = std::pin::pin!(stop);
+    while !writer.is_finished() {
+        let read = tokio::select! {
+            read = read_line(&mut input, &mut text, max_line) => read,
+            () = &mut stop => Read::End,
+        };
+        match read {
             Read::Line => peer.receive(Bytes::from(std::mem::take(&mut text))).await,
             Read::TooLong => {
                 let what = format!("a line may have at most {max_line} bytes");
                 peer.send(Reject::invalid(None, what).write()).await;
             }
             Read::End => break,
-        }
-        if writer.is_finished() {
-            break;
         }
     }
     peer.close().await;

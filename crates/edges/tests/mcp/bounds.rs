@@ -1,9 +1,11 @@
 //! Hostile and careless clients: what is refused, and what is bounded.
 
-use crate::client::{Client, request};
+use crate::client::{Client, request, stateless};
 use crate::server::Server;
 use serde_json::json;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn what_is_no_message_is_refused_with_the_right_code() {
@@ -91,4 +93,21 @@ async fn web_pages_are_kept_out() {
     let mut client = Client::connect(&server.address).await;
     let evil = client.send("POST", &[("origin", "https://evil.example")], body.as_bytes()).await;
     assert_eq!(evil.status, 403);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let server = Server::start().await;
+    let filler = "x".repeat(60 << 10);
+    let body =
+        stateless(1, json!({}), "tools/call", json!({"name": "echo", "arguments": {"filler": filler}}));
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\n\
+         mcp-method: tools/call\r\nmcp-name: echo\r\ncontent-length: {}\r\n\r\n{body}",
+        server.address,
+        body.to_string().len()
+    );
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    let written = async { while stream.write_all(head.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(20), written).await.expect("the server waits for ever");
 }

@@ -60,6 +60,7 @@ impl Server {
             max_body: 64 << 10,
             max_connections: 1000,
             header_timeout: Duration::from_secs(5),
+            stalled: Duration::from_secs(1),
             drain: Duration::from_secs(5),
         };
         let serving = serve(listener, engine.clone(), mcp, bounds, async {

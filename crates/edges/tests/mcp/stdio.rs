@@ -30,7 +30,7 @@ impl Peer {
         let tending = mcp.clone();
         let serving = tokio::spawn(async move {
             tokio::select! {
-                () = serve_stdio(mcp, input, output, 10_000) => {}
+                () = serve_stdio(mcp, input, output, 10_000, std::future::pending()) => {}
                 () = tending.tend() => {}
             }
         });

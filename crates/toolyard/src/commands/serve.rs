@@ -83,6 +83,7 @@ pub fn options(server: &Server) -> Options {
         max_body: server.max_body,
         max_connections: server.max_connections,
         header_timeout: Duration::from_secs(10),
+        stalled: Duration::from_secs(60),
         drain: server.drain,
     }
 }

@@ -38,11 +38,9 @@ async fn run_stdio(yard: Yard) -> Result<u8, Error> {
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();
-    let stop = stop_signal()?;
     tokio::select! {
-        () = serve_stdio(mcp.clone(), input, out, yard.config.server.max_body) => {}
+        () = serve_stdio(mcp.clone(), input, out, yard.config.server.max_body, stop_signal()?) => {}
         () = mcp.tend() => {}
-        () = stop => {}
     }
     drop(watcher);
     jobs.shut_down().await;

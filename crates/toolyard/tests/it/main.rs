@@ -32,6 +32,7 @@ mod jobs;
 mod kept;
 mod kills;
 mod kinds;
+mod mcp;
 mod memory;
 mod origins;
 mod planted;

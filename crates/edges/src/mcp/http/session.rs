@@ -6,7 +6,7 @@ use super::super::session::Session;
 use super::super::session_caller::Out;
 use super::super::{Mcp, handshake, sse};
 use super::{Accept, fail, json, not_allowed, refuse, text};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use toolyard_wire::jsonrpc::{self, Message, Notification, Reject, Request};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::{Revision, hello};
 
-const SESSION: &str = "mcp-session-id";
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A call that takes longer is answered on a stream, so that the client sees that it lives and can come back.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
@@ -93,7 +94,7 @@ pub(super) async fn batch(
 }
 
 async fn join(response: Response, rejected: &[Reject]) -> Response {
-    let is_array = text(response.headers(), "content-type") == Some("application/json");
+    let is_array = text(response.headers(), &header::CONTENT_TYPE) == Some("application/json");
     let mut parts: Vec<Vec<u8>> = rejected.iter().map(Reject::write).collect();
     if response.status() == StatusCode::OK && !is_array {
         return response;
@@ -137,7 +138,7 @@ pub(super) fn response(
 }
 
 pub(super) fn delete(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Response {
-    match text(headers, SESSION) {
+    match text(headers, &SESSION) {
         None => not_allowed(),
         Some(id) if mcp.sessions.remove(id, identity) => StatusCode::NO_CONTENT.into_response(),
         Some(_) => fail(&unknown_session(), None),
@@ -145,7 +146,7 @@ pub(super) fn delete(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Res
 }
 
 fn find(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Result<Arc<Session>, Failure> {
-    let Some(id) = text(headers, SESSION) else {
+    let Some(id) = text(headers, &SESSION) else {
         return Err(Failure::request(
             400,
             "the header 'Mcp-Session-Id' is missing; begin with 'initialize', or send '_meta' as 2026-07-28 demands",
@@ -247,7 +248,7 @@ fn resume(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
 
 /// What a client missed on one of its streams, or the general stream of changes.
 pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> Response {
-    if text(headers, SESSION).is_none() {
+    if text(headers, &SESSION).is_none() {
         return not_allowed();
     }
     let session = match find(mcp, headers, identity) {
@@ -257,7 +258,7 @@ pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> R
     if !Accept::of(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "this is a stream; send 'Accept: text/event-stream'");
     }
-    let last = text(headers, "last-event-id").and_then(|id| id.split_once('-'));
+    let last = text(headers, &LAST_EVENT).and_then(|id| id.split_once('-'));
     let last = last.and_then(|(key, number)| Some((key.parse::<u64>().ok()?, number.parse::<u64>().ok()?)));
     if let Some((key, number)) = last
         && let Some(outbox) = session.find_stream(key)

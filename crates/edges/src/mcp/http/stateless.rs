@@ -4,8 +4,8 @@ use super::super::sse;
 use super::super::stateless::{self, Course, Under};
 use super::super::turn::Step;
 use super::super::{Mcp, listen};
-use super::{Accept, VERSION, fail, json, text};
-use axum::http::{HeaderMap, StatusCode};
+use super::{Accept, VERSION, fail, json};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ use toolyard_wire::mcp::{headers as mirrored, meta};
 
 /// A call that takes longer is answered on a stream, so that the client sees that it lives.
 const STREAM_AFTER: Duration = Duration::from_secs(5);
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 const REVISION: toolyard_wire::mcp::Revision = toolyard_wire::mcp::Revision::V2026_07_28;
 
@@ -47,11 +50,11 @@ pub(super) async fn post(
 /// The mirrored headers, and what every request must carry.
 fn check(mcp: &Mcp, headers: &HeaderMap, request: &Request) -> Result<RequestMeta, Failure> {
     if let Some(version) = meta::version(&request.params) {
-        agree(headers, VERSION, &version)?;
+        agree(headers, &VERSION, &version)?;
     }
-    agree(headers, "mcp-method", &request.method)?;
+    agree(headers, &METHOD, &request.method)?;
     if let Some(name) = mirrored::name(&request.method, &request.params) {
-        agree(headers, "mcp-name", &name)?;
+        agree(headers, &NAME, &name)?;
         if request.method == "tools/call" {
             agree_on_arguments(mcp, headers, &name, request)?;
         }
@@ -59,7 +62,7 @@ fn check(mcp: &Mcp, headers: &HeaderMap, request: &Request) -> Result<RequestMet
     stateless::read_meta(request)
 }
 
-fn agree(headers: &HeaderMap, name: &str, body: &str) -> Result<(), Failure> {
+fn agree(headers: &HeaderMap, name: &HeaderName, body: &str) -> Result<(), Failure> {
     let Some(value) = headers.get(name) else {
         return Err(Failure::header_mismatch(format!("the header '{name}' is missing")));
     };
@@ -77,7 +80,9 @@ fn agree_on_arguments(mcp: &Mcp, headers: &HeaderMap, tool: &str, request: &Requ
     let all = mcp.catalogues.mirrored(&mcp.engine.registry);
     let Some(mirrors) = all.get(tool) else { return Ok(()) };
     let arguments = request.params.get("arguments").unwrap_or_else(|| Bytes::from_static(b"{}"));
-    match mirrored::mismatch(mirrors, &arguments, |name| text(headers, name)) {
+    match mirrored::mismatch(mirrors, &arguments, |name| {
+        headers.get(name).and_then(|value| value.to_str().ok())
+    }) {
         None => Ok(()),
         Some(what) => Err(Failure::header_mismatch(what)),
     }

@@ -66,6 +66,16 @@ impl Client {
 
     /// Reads one answer; an error when the server is gone.
     pub fn read(&mut self) -> std::io::Result<Answer> {
+        let mut answer = self.head()?;
+        let length = answer.header("content-length").and_then(|value| value.parse().ok());
+        answer.body = vec![0; length.ok_or(std::io::ErrorKind::UnexpectedEof)?];
+        self.reader.read_exact(&mut answer.body)?;
+        planted::keep(&answer.body);
+        Ok(answer)
+    }
+
+    /// The answer without its body, which is a stream.
+    pub fn head(&mut self) -> std::io::Result<Answer> {
         let gone = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let status = self.line()?;
         let status = status.split_whitespace().nth(1).and_then(|code| code.parse().ok()).ok_or_else(gone)?;
@@ -77,12 +87,25 @@ impl Client {
                 None => break,
             }
         }
-        let length = headers.iter().find(|(name, _)| name == "content-length");
-        let length = length.and_then(|(_, value)| value.parse().ok()).ok_or_else(gone)?;
-        let mut body = vec![0; length];
-        self.reader.read_exact(&mut body)?;
-        planted::keep(&body);
-        Ok(Answer { status, headers, body })
+        Ok(Answer { status, headers, body: Vec::new() })
+    }
+
+    /// The next message of a stream of events; `None` at its end.
+    pub fn event(&mut self) -> Option<Value> {
+        loop {
+            let size = usize::from_str_radix(&self.line().unwrap(), 16).unwrap();
+            let mut chunk = vec![0; size + 2];
+            self.reader.read_exact(&mut chunk).unwrap();
+            planted::keep(&chunk);
+            let text = String::from_utf8(chunk).unwrap();
+            let data =
+                text.lines().find_map(|line| line.strip_prefix("data: ")).filter(|data| !data.is_empty());
+            match data {
+                Some(data) => return Some(serde_json::from_str(data).unwrap()),
+                None if size == 0 => return None,
+                None => {}
+            }
+        }
     }
 
     #[track_caller]
