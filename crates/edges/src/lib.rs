@@ -1,7 +1,11 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
 mod guard;
+mod mcp;
 mod plain;
+mod query;
 mod server;
+mod v1;
 
+pub use mcp::{Mcp, McpOptions, Services, serve_stdio};
 pub use server::{Options, serve};

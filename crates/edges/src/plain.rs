@@ -6,14 +6,15 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use std::sync::Arc;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, TraceContext};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Nobody, Outcome, Payload, TraceContext};
 use toolyard_wire::{json, plain};
 
 pub fn routes(app: Arc<App>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
+        .route("/mcp", any(crate::mcp::handle))
         .route("/mcp/discover", get(discover))
         .route("/mcp/tool/{name}", post(call_tool))
         .fallback(no_route)
@@ -38,8 +39,8 @@ async fn discover(State(app): State<Arc<App>>) -> Response {
 async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let outcome = match arguments(body, app.options.max_body).await {
-        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers)).await,
-        Err(error) => Outcome::failure(error),
+        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &Nobody).await,
+        Err(error) => Outcome::failure(app.engine.hide(error)),
     };
     respond(&outcome)
 }

@@ -1,5 +1,7 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
+use crate::mcp::Mcp;
+use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
 use hyper::server::conn::http1;
@@ -29,6 +31,7 @@ pub(crate) struct App {
     pub engine: Arc<Engine>,
     pub started: Instant,
     pub options: Options,
+    pub mcp: Arc<Mcp>,
 }
 
 /// Serves until `stop` resolves, then waits for the calls in flight, at most `options.drain`.
@@ -36,20 +39,24 @@ pub(crate) struct App {
 pub async fn serve(
     listener: TcpListener,
     engine: Arc<Engine>,
+    mcp: Arc<Mcp>,
     options: Options,
     stop: impl Future<Output = ()>,
 ) {
     let drain = options.drain;
     let places = Arc::new(Semaphore::new(options.max_connections));
     let header_timeout = options.header_timeout;
-    let app = Arc::new(App { engine, started: Instant::now(), options });
-    let router = plain::routes(app).layer(axum::middleware::from_fn(guard::local_only));
+    let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
+    let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
+    let router = plain::routes(app).merge(v1::routes(v1)).layer(axum::middleware::from_fn(guard::local_only));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
+    let mut tending = std::pin::pin!(mcp.tend());
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
             _ = &mut stop => break,
+            () = &mut tending => continue,
             accepted = accept(&listener, &places) => accepted,
             // Finished connections are collected as we go, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
@@ -62,12 +69,14 @@ pub async fn serve(
         });
     }
     drop(listener);
+    mcp.stop();
     // Fails only when no connection is left to hear it.
     let _ = stopping.send(true);
     let all = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(drain, all).await.is_err() {
         connections.shutdown().await;
     }
+    mcp.close().await;
 }
 
 type Place = tokio::sync::OwnedSemaphorePermit;

@@ -81,7 +81,7 @@ fn call() -> Call {
         identity: Identity::local(),
         edge: Edge::Http,
         deadline: None,
-        timing_hint: None,
+        wait: Default::default(),
         trace: None,
         idempotency_key: None,
     }

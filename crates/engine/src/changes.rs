@@ -24,6 +24,9 @@ impl Registry {
     pub fn update(&self, snapshot: Snapshot) -> Changes {
         let changes = Changes::between(&self.snapshot(), &snapshot);
         self.replace(snapshot);
+        if changes.is_listing() {
+            self.listing_changed();
+        }
         changes
     }
 }

@@ -51,6 +51,19 @@ impl Controls {
         })
     }
 
+    /// A place, if there is one now; `Some(None)` when the tool has no bound.
+    pub fn try_place(&self) -> Option<Option<OwnedSemaphorePermit>> {
+        let Some(places) = &self.places else { return Some(None) };
+        places.running.clone().try_acquire_owned().ok().map(Some)
+    }
+
+    /// Waits for a place however long it takes: jobs, whose number has a bound of its own.
+    pub async fn place_unhurried(&self) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let Some(places) = &self.places else { return Ok(None) };
+        let place = places.running.clone().acquire_owned().await;
+        place.map(Some).map_err(|_| Error::new(ErrorKind::Internal, "the places of this tool are gone"))
+    }
+
     /// Waits for a place to run in, at most until `deadline`. Keep the permit while running.
     pub async fn place(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Error> {
         let Some(places) = &self.places else { return Ok(None) };

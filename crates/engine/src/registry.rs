@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, Call, Check, Error, Outcome, ToolSpec};
+use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, Outcome, ToolSpec};
 
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
 
@@ -38,9 +39,16 @@ pub trait Runner: Send + Sync {
 /// What a runner is given.
 pub struct Run<'a> {
     pub call: &'a Call,
+    /// Who hears of progress and can be asked.
+    pub caller: &'a dyn Caller,
     pub spec: &'a ToolSpec,
     /// The earlier of the tool's timeout and the caller's deadline.
     pub deadline: Instant,
+}
+
+impl Run<'_> {
+    /// A tool's clock stops while one of its questions waits for an answer, in all of a run at most this long.
+    pub const MAX_WAIT_FOR_ANSWERS: Duration = Duration::from_secs(10 * 60);
 }
 
 /// A tool that can be called.
@@ -106,11 +114,13 @@ pub struct Snapshot {
 #[derive(Default)]
 pub struct Registry {
     current: ArcSwap<Snapshot>,
+    /// Counts the listings that clients were shown.
+    listing: watch::Sender<u64>,
 }
 
 impl Registry {
     pub fn new(snapshot: Snapshot) -> Registry {
-        Registry { current: ArcSwap::from_pointee(snapshot) }
+        Registry { current: ArcSwap::from_pointee(snapshot), listing: watch::Sender::default() }
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
@@ -119,6 +129,16 @@ impl Registry {
 
     pub fn replace(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
+    }
+
+    /// A number that is another one whenever the list of tools, as a client sees it, is.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.listing.subscribe()
+    }
+
+    /// Tells those who wait for it that the list is another one.
+    pub(crate) fn listing_changed(&self) {
+        self.listing.send_modify(|count| *count += 1);
     }
 
     /// The tool of that name, exposed or canonical. The caller keeps this version whatever a reload does.

@@ -1,6 +1,6 @@
 //! One run of one tool, as it is asked for.
 
-use crate::{Id, Payload, Timing};
+use crate::{Id, Payload};
 use std::fmt;
 use std::time::Instant;
 
@@ -15,9 +15,22 @@ pub struct Call {
     pub edge: Edge,
     /// The caller's own limit; the tool's timeout holds as well.
     pub deadline: Option<Instant>,
-    pub timing_hint: Option<Timing>,
+    pub wait: Wait,
     pub trace: Option<TraceContext>,
+    /// Calls of one caller and tool with the same key are one call.
     pub idempotency_key: Option<String>,
+}
+
+/// How long the caller stays for the end of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// As the tool's timing says.
+    #[default]
+    AsDeclared,
+    /// However long it takes.
+    ToTheEnd,
+    /// The job's id is enough.
+    NotAtAll,
 }
 
 impl Call {
@@ -30,7 +43,7 @@ impl Call {
             identity: Identity::local(),
             edge,
             deadline: None,
-            timing_hint: None,
+            wait: Wait::AsDeclared,
             trace: None,
             idempotency_key: None,
         }
@@ -42,6 +55,9 @@ impl Call {
 pub enum Edge {
     Cli,
     Http,
+    /// A job that is started again after its worker died.
+    Job,
+    Mcp,
 }
 
 impl Edge {
@@ -49,6 +65,8 @@ impl Edge {
         match self {
             Edge::Cli => "cli",
             Edge::Http => "http",
+            Edge::Job => "job",
+            Edge::Mcp => "mcp",
         }
     }
 }
@@ -58,6 +76,11 @@ impl Edge {
 pub struct Identity(Box<str>);
 
 impl Identity {
+    /// As a store or an authenticator knows it.
+    pub fn new(name: impl Into<Box<str>>) -> Identity {
+        Identity(name.into())
+    }
+
     pub fn local() -> Identity {
         Identity("local".into())
     }

@@ -1,6 +1,6 @@
 //! What the engine may ask of a payload without knowing JSON. `wire` implements these traits.
 
-use crate::{Error, Payload};
+use crate::{Error, Outcome, Payload};
 
 /// One place where a value breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,4 +29,11 @@ pub trait JsonView: Send + Sync {
 
     /// String members of a flat JSON object, for indexing audit records.
     fn members(&self, json: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Error>;
+}
+
+/// An outcome as one payload, for stores and for other processes; nothing is lost on the way there and back.
+pub trait OutcomeForm: Send + Sync {
+    fn write(&self, outcome: &Outcome) -> Payload;
+
+    fn read(&self, payload: &Payload) -> Result<Outcome, Error>;
 }

@@ -30,6 +30,16 @@ pub struct Details {
     pub tool_details: Option<Payload>,
     /// When a refused call may be tried again.
     pub retry_after: Option<Duration>,
+    /// The JSON-RPC error with which the tool wants the call to end, where the caller speaks JSON-RPC.
+    pub rpc: Option<RpcError>,
+}
+
+/// An error in JSON-RPC's own terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Option<Payload>,
 }
 
 impl Error {

@@ -42,6 +42,11 @@ impl Id {
         Some(Id(bytes))
     }
 
+    /// As [`Id::as_bytes`] gave them.
+    pub fn from_bytes(bytes: [u8; 16]) -> Id {
+        Id(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -95,6 +100,7 @@ mod tests {
         let id = Id::from_parts(0x0192_3456_789a, [0xff; 10]);
         assert_eq!(id.to_string(), "01923456-789a-7fff-bfff-ffffffffffff");
         assert_eq!(Id::parse(&id.to_string()), Some(id));
+        assert_eq!(Id::from_bytes(*id.as_bytes()), id);
         assert_eq!(id.unix_ms(), 0x0192_3456_789a);
     }
 

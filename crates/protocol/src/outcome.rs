@@ -1,6 +1,6 @@
 //! How a call ended. Seed 001's rules hold by construction: no failure without an error, none with data.
 
-use crate::{Error, Id, Payload, Sandbox};
+use crate::{Error, Id, JobState, Payload, Sandbox};
 use std::time::Duration;
 
 /// Seed 001 `status`.
@@ -51,7 +51,11 @@ pub struct Meta {
     pub attempts: u32,
     /// The walls that the run really had; absent when no process ran.
     pub sandbox: Option<Sandbox>,
+    /// The job that the call is, and where it stood when the answer was given.
+    pub job: Option<(Id, JobState)>,
     pub warnings: Vec<String>,
+    /// The tool's own `_meta` beside its MCP content. It belongs to one run: kept results have none.
+    pub tool_meta: Option<Payload>,
 }
 
 /// Why parts do not make an outcome.
@@ -133,9 +137,9 @@ impl Outcome {
         self.explanation.as_deref()
     }
 
-    /// Data and content, to be replaced by other values; what is absent stays absent.
+    /// Everything the tool itself gave, to be replaced by other values; what is absent stays absent.
     pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
-        self.data.iter_mut().chain(self.content.iter_mut())
+        self.data.iter_mut().chain(self.content.iter_mut()).chain(self.meta.tool_meta.iter_mut())
     }
 
     pub fn explanation_mut(&mut self) -> Option<&mut String> {

@@ -53,6 +53,8 @@ pub struct Conduct {
     pub deterministic: bool,
     /// The tool asks for the context object (caller, call id, deadline …).
     pub context: bool,
+    /// The tool talks with its caller while it runs: progress, log lines, questions.
+    pub dialog: bool,
     /// Calls that may run at the same time.
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,
@@ -80,6 +82,12 @@ impl Sandbox {
             Sandbox::None => "none",
             Sandbox::NotNeeded => "not needed",
         }
+    }
+
+    pub fn parse(text: &str) -> Option<Sandbox> {
+        [Sandbox::Full, Sandbox::Landlock, Sandbox::None, Sandbox::NotNeeded]
+            .into_iter()
+            .find(|sandbox| sandbox.as_str() == text)
     }
 }
 
@@ -135,6 +143,25 @@ pub struct Version {
 }
 
 impl Annotations {
+    /// Changes nothing, here or elsewhere.
+    pub const READS: Annotations = Annotations {
+        read_only: Some(true),
+        destructive: Some(false),
+        idempotent: Some(true),
+        open_world: Some(false),
+    };
+
+    /// Adds something, and adds it again when called again.
+    pub const ADDS: Annotations = Annotations {
+        read_only: Some(false),
+        destructive: Some(false),
+        idempotent: Some(false),
+        open_world: Some(false),
+    };
+
+    /// Makes something so; calling it again changes nothing more.
+    pub const SETS: Annotations = Annotations { idempotent: Some(true), ..Annotations::ADDS };
+
     /// Whether running it twice does no more harm than running it once.
     pub fn is_safe_to_repeat(&self) -> bool {
         self.read_only == Some(true) || self.idempotent == Some(true)

@@ -50,6 +50,21 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
+/// Appends two lower-case hex digits for each byte.
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
+}
+
+/// The bytes behind hex digits of either case; `None` for anything else.
+pub fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    text.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
 /// The candidate nearest to `word`, when it is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);

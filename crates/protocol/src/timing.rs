@@ -1,5 +1,7 @@
 //! How long a tool is expected to take, and so how its caller waits.
 
+use std::time::Duration;
+
 /// The five classes of seed 004. Tools that declare none are [`Timing::Sync`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
@@ -17,6 +19,24 @@ pub enum Timing {
 }
 
 impl Timing {
+    pub const ALL: [Timing; 5] =
+        [Timing::Sync, Timing::AsyncShort, Timing::AsyncMedium, Timing::AsyncLong, Timing::FireAndForget];
+
+    /// `async_short`, or `AsyncShort` as seed 004 writes it.
+    pub fn parse(text: &str) -> Option<Timing> {
+        Timing::ALL.into_iter().find(|timing| timing.as_str() == text || format!("{timing:?}") == text)
+    }
+
+    /// How long an edge waits for the job's end before it answers with its id; `None` without a job.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            Timing::Sync => None,
+            Timing::AsyncShort => Some(Duration::from_secs(30)),
+            Timing::AsyncMedium => Some(Duration::from_secs(120)),
+            Timing::AsyncLong | Timing::FireAndForget => Some(Duration::ZERO),
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Timing::Sync => "sync",

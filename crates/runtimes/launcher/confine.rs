@@ -131,6 +131,14 @@ fn step(op: u8, plan: &mut Reader, state: &mut State) -> Option<isize> {
             let kind = plan.number()?;
             sys::set_namespace(plan.number()? as usize, kind as usize)
         }
+        plan::KEEP => send(plan::KEPT, sys::open_read(b"/proc/self/ns/mnt\0")),
+        plan::VIEW => {
+            // What is entered is everyone's; what is mounted next must not be.
+            let entered = sys::set_namespace(plan.number()? as usize, sys::CLONE_NEWNS);
+            if entered < 0 { entered } else { sys::unshare(sys::CLONE_NEWNS) }
+        }
+        plan::MOVE => sys::move_from(plan.text()?, plan.text()?),
+        plan::SEAL => sys::seal(plan.text()?),
         _ => return None,
     })
 }
@@ -212,9 +220,19 @@ fn listen(port: u16) -> isize {
         result = sys::listen_on_loopback(socket as usize, port);
     }
     if result >= 0 {
-        result = sys::send_descriptor(CONTROL, &[plan::LISTENER], socket as i32);
+        return send(plan::LISTENER, socket);
     }
     sys::close(socket as usize);
+    result
+}
+
+/// Gives the daemon a descriptor, with a byte that says what it is.
+fn send(what: u8, descriptor: isize) -> isize {
+    if descriptor < 0 {
+        return descriptor;
+    }
+    let result = sys::send_descriptor(CONTROL, &[what], descriptor as i32);
+    sys::close(descriptor as usize);
     result.min(0)
 }
 

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
 /// Lets go of what is not ours and takes the plan, if there is one.
 fn get_ready(flags: &[u8]) -> Result<(), isize> {
     // With a plan come the descriptors of shared namespaces; carrying it out closes them.
-    let first = if flags.contains(&record::FLAG_PLAN) { plan::IPC + 1 } else { CONTROL + 1 };
+    let first = if flags.contains(&record::FLAG_PLAN) { plan::MOUNTS + 1 } else { CONTROL + 1 };
     let closed = sys::close_from(first);
     if closed < 0 {
         return Err(closed);

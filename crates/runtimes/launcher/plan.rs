@@ -50,13 +50,25 @@ pub const RULE_SELF: u8 = 17;
 /// `{kind u32, descriptor u32}`: enters the namespace of that kind.
 pub const JOIN: u8 = 18;
 
-/// Descriptors of shared namespaces that the daemon hands over: users, network, ipc.
+/// `{}`: sends the daemon this mount namespace, to be kept as a view.
+pub const KEEP: u8 = 19;
+/// `{descriptor u32}`: a copy of a kept view takes the place of the machine's.
+pub const VIEW: u8 = 20;
+/// `{source, path}`: what is mounted at `source` goes to `path`.
+pub const MOVE: u8 = 21;
+/// `{path}`: what is mounted there can't be changed any more.
+pub const SEAL: u8 = 22;
+
+/// Descriptors of shared namespaces that the daemon hands over: users, network, ipc, a kept view.
 pub const USERS: usize = 4;
 #[allow(dead_code, reason = "written by the daemon only")]
 pub const NETWORK: usize = 5;
 #[allow(dead_code, reason = "written by the daemon only")]
 pub const IPC: usize = 6;
+pub const MOUNTS: usize = 7;
 
-/// The byte that accompanies the listening socket, so that the daemon can tell it from a record.
+/// The bytes that accompany descriptors, so that the daemon can tell them from a record: a listening socket, a view.
 #[allow(dead_code, reason = "read by the daemon only")]
 pub const LISTENER: u8 = 0xfd;
+#[allow(dead_code, reason = "read by the daemon only")]
+pub const KEPT: u8 = 0xfe;

@@ -17,6 +17,7 @@ pub use confine::*;
 pub const CLONE_VM: usize = 0x100;
 pub const CLONE_FILES: usize = 0x400;
 pub const CLONE_VFORK: usize = 0x4000;
+pub const CLONE_NEWNS: usize = 0x2_0000;
 pub const CLONE_NEWUSER: usize = 0x1000_0000;
 pub const CLONE_NEWPID: usize = 0x2000_0000;
 pub const SIGKILL: usize = 9;

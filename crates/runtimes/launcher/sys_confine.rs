@@ -85,6 +85,18 @@ pub fn move_mount(tree: usize, path: &[u8]) -> isize {
     unsafe { call(nr::MOVE_MOUNT, [tree, empty, AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH, 0]) }
 }
 
+/// Moves what is mounted at `from`.
+pub fn move_from(from: &[u8], to: &[u8]) -> isize {
+    unsafe { call(nr::MOVE_MOUNT, [AT_FDCWD, from.as_ptr() as usize, AT_FDCWD, to.as_ptr() as usize, 0, 0]) }
+}
+
+/// What is mounted at `path` becomes read-only, and what is mounted in it stays as it is.
+pub fn seal(path: &[u8]) -> isize {
+    let change = [MOUNT_RDONLY, 0, 0, 0];
+    let (path, change) = (path.as_ptr() as usize, change.as_ptr() as usize);
+    unsafe { call(nr::MOUNT_SETATTR, [AT_FDCWD, path, 0, change, 32, 0]) }
+}
+
 /// A descriptor that names a place without opening it; links on the way are refused.
 pub fn open_place(path: &[u8]) -> isize {
     let how = [(O_PATH | O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS];

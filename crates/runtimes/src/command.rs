@@ -2,6 +2,7 @@
 
 use crate::child::{ChildError, Command, Exchange, Finished, Launcher, Level, OnListener, PROXY_PORT};
 use crate::confine::Confining;
+use crate::dialog;
 use crate::host::Host;
 use crate::proxy;
 use crate::secrets::Secrets;
@@ -74,6 +75,9 @@ impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
         let (program, name) = self.program(&run).await?;
         let command = self.command(&run, program, name)?;
+        if run.spec.conduct.dialog {
+            return dialog::converse(self, &run, &command).await;
+        }
         // Ends with the run, whatever ends that.
         let proxy = Arc::new(ProxyTask::default());
         let exchange = Exchange {
@@ -89,7 +93,7 @@ impl CommandRunner {
     }
 
     /// Serves the listed hosts on the socket that the launcher made inside the tool's own network.
-    fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
+    pub(crate) fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
         let NetworkRule::Hosts(rules) = &self.confining.needs.network else { return None };
         let (rules, proxy) = (rules.clone(), proxy.clone());
         Some(Box::new(move |listener| {
@@ -159,7 +163,7 @@ impl CommandRunner {
     }
 
     /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
-    fn read(&self, finished: Finished) -> Result<Outcome, Error> {
+    pub(crate) fn read(&self, finished: Finished) -> Result<Outcome, Error> {
         let Finished { stdout, stderr_tail, exit, sandbox, .. } = finished;
         let stderr_tail = self.secrets.hide_in_tail(stderr_tail);
         let failed = !exit.is_success();
@@ -177,7 +181,7 @@ impl CommandRunner {
     }
 
     /// A child error in the words of the error table.
-    fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
+    pub(crate) fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
         let tail = |stderr: &str| tail(&self.secrets.hide_in_tail(stderr.to_owned()));
         let name = &run.spec.exposed;
         match error {
@@ -233,7 +237,7 @@ pub fn sandbox_word(level: Level) -> Sandbox {
 
 /// The proxy of one run, stopped when the run is over.
 #[derive(Default)]
-struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
+pub(crate) struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
 
 impl ProxyTask {
     fn set(&self, task: tokio::task::JoinHandle<()>) {
@@ -267,7 +271,7 @@ fn died(exit: &str, stderr: &str) -> Error {
     })
 }
 
-fn tail(stderr: &str) -> Option<String> {
+pub(crate) fn tail(stderr: &str) -> Option<String> {
     (!stderr.trim().is_empty()).then(|| stderr.to_owned())
 }
 

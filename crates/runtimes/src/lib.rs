@@ -2,9 +2,11 @@
 //!
 //! Runtimes decide no policy: by the time a runner is asked, the pipeline has let the call through.
 
+pub mod builtin;
 pub mod child;
 mod command;
 mod confine;
+mod dialog;
 mod host;
 mod http;
 pub mod interpreter;

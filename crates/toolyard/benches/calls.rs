@@ -13,9 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::{Cache, Options as CacheOptions};
-use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
+use toolyard_engine::faults::NoFaults;
+use toolyard_engine::jobs::{self, Jobs, JobsDoor};
+use toolyard_engine::stores::sqlite;
 use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload};
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload, Timing};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader, Walls};
 use toolyard_wire::cache_key::Canonical;
@@ -34,6 +37,7 @@ fn main() -> Result<ExitCode, Failed> {
     let mut table = Table::default();
     pipeline(&mut table, "pipeline without the tool", false, 8.0)?;
     pipeline(&mut table, "cache hit", true, 15.0)?;
+    job(&mut table)?;
     validation(&mut table)?;
     cold_call(&mut table)?;
     thousand_files(&mut table)?;
@@ -45,28 +49,9 @@ fn main() -> Result<ExitCode, Failed> {
 /// in front of a result that is already there.
 fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<(), Failed> {
     const CALLS: u32 = 20_000;
-    struct Nothing;
-    impl Runner for Nothing {
-        fn run<'a>(&'a self, _: Run<'a>) -> RunFuture<'a> {
-            Box::pin(async { Ok(Outcome::success(Some(Payload::json(r#"{"ok":true}"#)))) })
-        }
-    }
     let yard = Folder::new("pipeline")?;
-    yard.tool("echo", PROGRAM)?;
-    let mut loaded = loader(&yard.path)?.load();
-    let input = br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
-    for candidate in &mut loaded.candidates {
-        let spec = candidate.entry.spec.clone();
-        candidate.entry = Arc::new(Entry {
-            runner: Box::new(Nothing),
-            input: Some(Box::new(Schema::compile(input)?)),
-            output: Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?)),
-            cache_key: kept.then(|| Box::new(Canonical) as Box<dyn CacheKey>),
-            controls: Arc::new(Controls::new(&spec.conduct)),
-            spec,
-        });
-    }
-    let engine = engine(&yard.path, loaded.into_snapshot())?;
+    let snapshot = idle_tools(&yard, kept)?;
+    let engine = engine(&yard.path, snapshot, JobsDoor::shut())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
@@ -76,6 +61,97 @@ fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<()
     table.row(&format!("{what}, CPU per call"), micros(cost.cpu), "µs", Some(budget));
     table.row(&format!("{what}, wall per call"), micros(cost.wall), "µs", None);
     Ok(())
+}
+
+/// A tool that does nothing as an `AsyncShort` job, less the same tool without a job: 64 callers, as a server has them,
+/// and one alone. The state is in memory, because the kernel's work for a sync would count as ours; that a call waits
+/// for one synced group is a test of the engine.
+fn job(table: &mut Table) -> Result<(), Failed> {
+    const CALLS: u32 = 6_400;
+    let yard = Folder::in_memory("job")?;
+    let snapshot = idle_tools(&yard, false)?;
+    let state = yard.path.join(".toolyard");
+    let engine = Arc::new(engine(&yard.path, snapshot, JobsDoor::new(move || open_jobs(&state)))?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    for callers in [64, 1] {
+        let (mut plain, mut jobs) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            for (tool, costs) in [("echo", &mut plain), ("slow", &mut jobs)] {
+                let calls = || runtime.block_on(press(&engine, tool, callers, CALLS));
+                let cost = measure(1, calls)?;
+                costs.push(Cost { cpu: cost.cpu / CALLS, wall: cost.wall / CALLS });
+            }
+        }
+        let (plain, jobs) = (Cost::middle(plain), Cost::middle(jobs));
+        let overhead = micros(jobs.cpu.saturating_sub(plain.cpu));
+        // One caller at a time pays for four wake-ups of threads each; the budget is for a server at work.
+        let budget = (callers > 1).then_some(50.0);
+        table.row(
+            &format!("job beyond the same call without one, CPU, {callers} callers"),
+            overhead,
+            "µs",
+            budget,
+        );
+    }
+    Ok(())
+}
+
+async fn press(engine: &Arc<Engine>, tool: &'static str, callers: u32, calls: u32) -> Result<(), Failed> {
+    let tasks = (0..callers).map(|_| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            for _ in 0..calls / callers {
+                succeed(&engine, tool).await.map_err(|error| error.to_string())?;
+            }
+            Ok::<(), String>(())
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await??;
+    }
+    Ok(())
+}
+
+fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
+    let database = sqlite::Database::open(&state.join("yard.sqlite"), Arc::new(NoFaults))?;
+    let events = sqlite::Events::new(database.clone(), sqlite::RING);
+    let parts = jobs::Parts {
+        store: Arc::new(sqlite::Jobs::new(database, &events)),
+        events: Arc::new(events),
+        form: Arc::new(toolyard_wire::outcome::Form),
+        clock: Arc::new(SystemClock),
+        options: jobs::Options::default(),
+    };
+    Ok(Jobs::open(state, new_id(&SystemClock, &SystemRandom), parts)?)
+}
+
+/// Two tools that do nothing, `echo` at once and `slow` as a job.
+fn idle_tools(yard: &Folder, kept: bool) -> Result<Snapshot, Failed> {
+    struct Nothing;
+    impl Runner for Nothing {
+        fn run<'a>(&'a self, _: Run<'a>) -> RunFuture<'a> {
+            Box::pin(async { Ok(Outcome::success(Some(Payload::json(r#"{"ok":true}"#)))) })
+        }
+    }
+    yard.tool("echo", PROGRAM)?;
+    yard.tool("slow", PROGRAM)?;
+    let mut loaded = loader(&yard.path)?.load();
+    let input = br#"{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"}}}"#;
+    for candidate in &mut loaded.candidates {
+        let mut spec = candidate.entry.spec.clone();
+        if spec.exposed.as_str() == "slow" {
+            spec.timing = Timing::AsyncShort;
+        }
+        candidate.entry = Arc::new(Entry {
+            runner: Box::new(Nothing),
+            input: Some(Box::new(Schema::compile(input)?)),
+            output: Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?)),
+            cache_key: kept.then(|| Box::new(Canonical) as Box<dyn CacheKey>),
+            controls: Arc::new(Controls::new(&spec.conduct)),
+            spec,
+        });
+    }
+    Ok(loaded.into_snapshot())
 }
 
 /// Input and output of every tool of the example yard against their schemas, parsing included: the dearest example of
@@ -115,7 +191,8 @@ fn cold_call(table: &mut Table) -> Result<(), Failed> {
     let yard = Folder::new("cold")?;
     yard.tool("echo", PROGRAM)?;
     yard.unboxed("open", PROGRAM)?;
-    let engine = Arc::new(engine(&yard.path, loader(&yard.path)?.load().into_snapshot())?);
+    let snapshot = loader(&yard.path)?.load().into_snapshot();
+    let engine = Arc::new(engine(&yard.path, snapshot, JobsDoor::shut())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (mut bare, mut boxed, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -209,19 +286,19 @@ fn loader(root: &Path) -> Result<Loader, Failed> {
     Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults, Walls::default()))
 }
 
-fn engine(root: &Path, snapshot: Snapshot) -> Result<Engine, Failed> {
+fn engine(root: &Path, snapshot: Snapshot, jobs: JobsDoor) -> Result<Engine, Failed> {
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let state = root.join(".toolyard");
     fs::create_dir_all(&state)?;
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
     let redactor = Arc::new(NothingSecret);
-    Ok(Engine { registry: Registry::new(snapshot), audit, cache, redactor, clock, random })
+    Ok(Engine { registry: Arc::new(Registry::new(snapshot)), audit, cache, redactor, jobs, clock, random })
 }
 
 async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {
     let call = Call::new(engine.call_id(), tool, Payload::json(ARGUMENTS), Edge::Http);
-    match engine.run(call).await.error() {
+    match engine.run(call, &toolyard_protocol::Nobody).await.error() {
         None => Ok(()),
         Some(error) => Err(error.clone().into()),
     }
@@ -323,7 +400,16 @@ struct Folder {
 
 impl Folder {
     fn new(name: &str) -> Result<Folder, Failed> {
-        let path = std::env::temp_dir().join(format!("toolyard-bench-{name}-{}", std::process::id()));
+        Folder::below(&std::env::temp_dir(), name)
+    }
+
+    /// Where a sync costs nothing.
+    fn in_memory(name: &str) -> Result<Folder, Failed> {
+        Folder::below(Path::new("/dev/shm"), name)
+    }
+
+    fn below(folder: &Path, name: &str) -> Result<Folder, Failed> {
+        let path = folder.join(format!("toolyard-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(path.join("tools"))?;
         Ok(Folder { path })
     }

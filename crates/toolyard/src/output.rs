@@ -1,6 +1,7 @@
 //! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
 use toolyard_protocol::{Error, Outcome};
 use toolyard_wire::envelope;
 
@@ -15,6 +16,11 @@ pub fn line(bytes: impl AsRef<[u8]>) {
     }
 }
 
+/// The standard pipes, for a command that speaks a protocol on them and prints nothing else.
+pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
+    (tokio::io::stdin(), tokio::io::stdout())
+}
+
 /// Writes to stderr.
 pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
@@ -24,6 +30,17 @@ pub fn note(text: impl AsRef<str>) {
 pub fn ask(question: &str) {
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "{question}").and_then(|()| err.flush());
+}
+
+/// Whether a person sees stderr.
+pub fn has_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Replaces the line on the terminal; an empty text wipes it.
+pub fn rewrite(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
 }
 
 /// Shows an error the documented way and gives its exit code.
@@ -72,31 +89,90 @@ pub fn table(rows: &[Vec<String>]) {
 }
 
 /// Shows that something is under way, on a terminal only and only when it takes a while; wiped when dropped.
-pub struct Spinner(Option<tokio::task::JoinHandle<()>>);
+pub struct Spinner {
+    status: Status,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
 
 impl Spinner {
     pub fn start(what: String) -> Spinner {
-        if !std::io::stderr().is_terminal() {
-            return Spinner(None);
-        }
-        Spinner(Some(tokio::spawn(async move {
-            let started = std::time::Instant::now();
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle()
-            {
-                let seconds = started.elapsed().as_secs();
-                let _ = write!(std::io::stderr(), "\r\x1b[2K{frame} {what} … {seconds} s");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            }
-        })))
+        let status = Status(Arc::new(Mutex::new(Shown { what, progress: String::new(), stopped: false })));
+        let task = has_terminal().then(|| tokio::spawn(spin(status.clone())));
+        Spinner { status, task }
+    }
+
+    /// What else is to be said on the same terminal goes through this.
+    pub fn status(&self) -> Status {
+        self.status.clone()
     }
 }
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        if let Some(task) = &self.0 {
+        if let Some(task) = &self.task {
             task.abort();
-            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+            rewrite("");
+        }
+    }
+}
+
+/// The line that the spinner rewrites.
+#[derive(Clone)]
+pub struct Status(Arc<Mutex<Shown>>);
+
+struct Shown {
+    what: String,
+    progress: String,
+    /// Someone is being asked, on the same lines.
+    stopped: bool,
+}
+
+impl Status {
+    /// Shown from the next turn of the spinner on.
+    pub fn progress(&self, progress: String) {
+        self.lock().progress = progress;
+    }
+
+    /// Writes a line of its own to stderr.
+    pub fn note(&self, text: impl AsRef<str>) {
+        let _shown = self.lock();
+        if has_terminal() {
+            rewrite("");
+        }
+        note(text);
+    }
+
+    /// The spinner rests until the guard is dropped.
+    pub fn rest(&self) -> Rest {
+        self.lock().stopped = true;
+        rewrite("");
+        Rest(self.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+pub struct Rest(Status);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.lock().stopped = false;
+    }
+}
+
+async fn spin(status: Status) {
+    let started = std::time::Instant::now();
+    for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle() {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let shown = status.lock();
+        let Shown { what, progress, stopped } = &*shown;
+        // Most calls are over before anyone could read what is under way.
+        let early = started.elapsed().as_millis() < 300 && progress.is_empty();
+        if !stopped && !early {
+            let seconds = started.elapsed().as_secs();
+            rewrite(&format!("{frame} {what} … {seconds} s{progress}"));
         }
     }
 }

@@ -13,10 +13,11 @@ use toolyard_runtimes::{Seen, WatchOptions, Watcher};
 pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
     let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
     let engine = engine.clone();
+    let builtins = yard.builtins.clone();
     let runtime = tokio::runtime::Handle::current();
     let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
         Seen::Loaded(loaded) => {
-            announce(&engine.registry.update(loaded.into_snapshot()));
+            announce(&engine.registry.update(loaded.after(builtins.clone()).into_snapshot()));
             let snapshot = engine.registry.snapshot();
             runtime.spawn(async move { prepare(&snapshot, false).await });
         }

@@ -1,13 +1,17 @@
 //! Puts the parts together: configuration, host, launcher, loader, audit log, engine.
 
 use crate::config::Config;
+use crate::state::State;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use toolyard_edges::{self as edges, Mcp, McpOptions};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{SystemClock, SystemRandom};
-use toolyard_engine::{Engine, Registry, Snapshot};
+use toolyard_engine::clock::{Random, SystemClock, SystemRandom};
+use toolyard_engine::jobs::{Jobs, JobsDoor};
+use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::builtin::{self, Files, Services};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Host, Loader, Walls};
 use toolyard_wire::view::View;
@@ -15,6 +19,8 @@ use toolyard_wire::view::View;
 /// Which yard is meant and how to print.
 pub struct Place {
     pub yard: Option<PathBuf>,
+    /// A running server to talk to instead of a yard.
+    pub url: Option<String>,
     pub json: bool,
 }
 
@@ -22,17 +28,24 @@ pub struct Place {
 pub struct Yard {
     pub root: PathBuf,
     pub state: PathBuf,
-    pub config: Config,
+    pub config: Arc<Config>,
     pub loader: Arc<Loader>,
+    /// Filled by [`Yard::engine`].
+    registry: Arc<Registry>,
+    jobs: JobsDoor,
+    /// The program's own tools that are turned on.
+    pub builtins: Vec<Candidate>,
 }
 
 impl Yard {
     /// Opens the yard named on the command line, else the current folder.
     pub fn open(place: &Place) -> Result<Yard, Error> {
-        Yard::open_at(place.yard.as_deref().unwrap_or(Path::new(".")))
+        Yard::open_with(place, |_| {})
     }
 
-    pub fn open_at(path: &Path) -> Result<Yard, Error> {
+    /// The same, with what flags change in the configuration.
+    pub fn open_with(place: &Place, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
+        let path = place.yard.as_deref().unwrap_or(Path::new("."));
         let root = std::fs::canonicalize(path).map_err(|error| {
             Error::new(
                 ErrorKind::FileNotFound,
@@ -47,7 +60,9 @@ impl Yard {
             ));
         }
         let env: Vec<_> = std::env::vars_os().collect();
-        let config = Config::load(&root, &env)?;
+        let mut config = Config::load(&root, &env)?;
+        change(&mut config);
+        let config = Arc::new(config);
         let state = config.state_dir(&root);
         let launcher = Launcher::new(&state).map_err(|error| {
             Error::new(
@@ -60,11 +75,29 @@ impl Yard {
         let limits = config.limits.defaults();
         let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
-        Ok(Yard { root, state, config, loader: Arc::new(loader) })
+        let registry = Arc::new(Registry::default());
+        let kept = State::new(state.clone());
+        let jobs = kept.jobs_door(config.jobs.options());
+        let services = Services {
+            registry: Arc::downgrade(&registry),
+            config: config.clone(),
+            jobs: jobs.clone(),
+            stores: kept.stores_door(),
+            files: Files::new(root.clone(), state.clone()),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        };
+        let builtins = builtins(&config, services)?;
+        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins })
     }
 
     pub fn load(&self) -> Snapshot {
-        self.loader.load().into_snapshot()
+        self.loader.load().after(self.builtins.clone()).into_snapshot()
+    }
+
+    /// The jobs of the yard, to look at; nothing is loaded or started.
+    pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
+        self.jobs.jobs().cloned()
     }
 
     /// The engine over the loaded tools. From here on the state folder is needed.
@@ -81,8 +114,54 @@ impl Yard {
         let audit = audit.map_err(|error| Error::from(&error))?;
         let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
-        Ok(Engine { registry: Registry::new(self.load()), audit, cache, redactor, clock, random })
+        self.registry.replace(self.load());
+        let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
+        Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
+
+    /// MCP in front of the engine.
+    pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
+        let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
+        let services = edges::Services { tasks: Arc::new(self.jobs.clone()), ..edges::Services::default() };
+        Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
+    }
+}
+
+/// A key of the state folder, so that what was sealed before a restart opens after it.
+fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |error: std::io::Error| {
+        let message = format!("the key {} cannot be kept: {error}", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
+    };
+    if !file.exists() {
+        let mut fresh = [0; 32];
+        random.fill(&mut fresh);
+        // Written aside and linked into place: of several processes that start at once, one makes the key for all.
+        let aside = file.with_extension(std::process::id().to_string());
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&aside);
+        opened.and_then(|mut file| file.write_all(&fresh)).map_err(failed)?;
+        let linked = std::fs::hard_link(&aside, file);
+        std::fs::remove_file(&aside).map_err(failed)?;
+        if let Err(error) = linked
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(failed(error));
+        }
+    }
+    let kept = std::fs::read(file).map_err(failed)?;
+    kept.try_into().map_err(|_| {
+        let message = format!("{} does not hold a key of 32 bytes", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is made")
+    })
+}
+
+/// The tools of `[builtin]`, over what they work with.
+fn builtins(config: &Arc<Config>, services: Services) -> Result<Vec<Candidate>, Error> {
+    builtin::candidates(&Arc::new(services), &config.builtin.on)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
 }
 
 /// The state folder belongs to its owner alone: it holds the audit log.

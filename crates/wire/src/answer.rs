@@ -1,5 +1,6 @@
 //! What a child process is told on stdin and what its stdout means: the contracts of seeds 002 and 000.
 
+use crate::content;
 use crate::json::{self, Defect};
 use bytes::Bytes;
 use std::ops::Range;
@@ -60,6 +61,9 @@ fn document(text: Bytes) -> Result<Outcome, Error> {
     let is_null = |range: &Range<usize>| &text[range.clone()] == b"null";
     if let Some(range) = find("error").filter(|range| !is_null(range)) {
         return Ok(Outcome::failure(reported(&text.slice(range))));
+    }
+    if content::is_content(&text, &members) {
+        return content::outcome(&text, &members);
     }
     let Some(data) = find("data") else { return Ok(Outcome::success(Some(Payload::json(text)))) };
     let stray = members.iter().find(|(key, _)| !matches!(key.as_ref(), "data" | "error"));
@@ -139,33 +143,12 @@ fn trailing(rest: &[u8]) -> Error {
     .hint("print exactly one JSON line, as the last thing on stdout; log to stderr")
 }
 
-/// `{content: […], isError}` is MCP content; every other value is data.
+/// `{content: […], …}` is MCP content; every other value is data.
 fn line_outcome(text: Bytes) -> Result<Outcome, Error> {
-    #[derive(serde::Deserialize)]
-    struct Block {
-        text: Option<String>,
-    }
-    let members = json::members(&text).map_err(|defect| not_json(&text, &defect))?.unwrap_or_default();
-    let find =
-        |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| text.slice(range.clone()));
-    let content = find("content").filter(|raw| raw.starts_with(b"["));
-    let Some(content) = content else { return Ok(Outcome::success(Some(Payload::json(text)))) };
-    match find("isError").as_deref() {
-        None | Some(b"false" | b"null") => Ok(Outcome::success(None).with_content(Payload::json(content))),
-        Some(b"true") => {
-            let blocks: Vec<Block> = serde_json::from_slice(&content).unwrap_or_default();
-            let said: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
-            let message = if said.is_empty() {
-                "the tool reported an error".to_owned()
-            } else {
-                visible(&said.join("\n"))
-            };
-            Ok(Outcome::failure(Error::new(ErrorKind::ToolFailed, message))
-                .with_content(Payload::json(content)))
-        }
-        Some(_) => {
-            Err(Error::new(ErrorKind::InvalidOutput, "'isError' in the tool's answer must be true or false"))
-        }
+    let members = json::members(&text).map_err(|defect| not_json(&text, &defect))?;
+    match members.filter(|members| content::has_array(&text, members)) {
+        Some(members) => content::outcome(&text, &members),
+        None => Ok(Outcome::success(Some(Payload::json(text)))),
     }
 }
 
@@ -185,7 +168,7 @@ fn not_json(text: &[u8], defect: &Defect) -> Error {
         .hint("print one JSON value and nothing else on stdout; log to stderr")
 }
 
-fn excerpt(text: &[u8]) -> String {
+pub(crate) fn excerpt(text: &[u8]) -> String {
     let cut = &text[..text.len().min(80)];
     let more = if cut.len() < text.len() { "…" } else { "" };
     format!("{:?}{more}", visible(&String::from_utf8_lossy(cut)))

@@ -3,7 +3,7 @@
 use crate::json::{self, Object};
 use bytes::Bytes;
 use toolyard_protocol::error_table::TABLE;
-use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, Status, ToolName, Violation};
+use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, RpcError, Status, ToolName, Violation};
 
 /// Reads a tool call: exactly two members, a canonical name, an object of arguments.
 pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
@@ -86,6 +86,27 @@ fn read_error(raw: &Bytes) -> Result<Error, String> {
     }))
 }
 
+/// Reads `{"error": {…}}` as `/v1/` refuses with; `None` when it is something else.
+pub fn read_refusal(bytes: &Bytes) -> Option<Error> {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        error: Body,
+    }
+    #[derive(serde::Deserialize)]
+    struct Body {
+        error_message: String,
+        error_details: Known,
+    }
+    #[derive(serde::Deserialize)]
+    struct Known {
+        kind: String,
+        hint: Option<String>,
+    }
+    let Refusal { error } = serde_json::from_slice(bytes).ok()?;
+    let kind = ErrorKind::from_name(&error.error_details.kind)?;
+    Some(Error { hint: error.error_details.hint, ..Error::new(kind, error.error_message) })
+}
+
 /// Writes the result; a value that is not an object is wrapped as `{"result": v}`.
 pub fn write_result(outcome: &Outcome) -> Vec<u8> {
     let mut out = Vec::with_capacity(outcome.data().map_or(0, Payload::len) + 128);
@@ -129,7 +150,8 @@ pub fn push_error(out: &mut Vec<u8>, error: &Error) {
 /// Everything else that is known about an error, as one object.
 pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
-    let Details { violations, stderr, exit, tool_code, tool_details, retry_after } = error.details.as_ref();
+    let Details { violations, stderr, exit, tool_code, tool_details, retry_after, rpc } =
+        error.details.as_ref();
     let mut object = Object::new(out);
     object
         .text("kind", row.name)
@@ -148,13 +170,26 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     if let Some(details) = tool_details {
         object.raw("tool_details", details.bytes());
     }
+    if let Some(rpc) = rpc {
+        push_rpc(object.member("rpc"), rpc);
+    }
     if !violations.is_empty() {
         push_violations(object.member("violations"), violations);
     }
     object.end();
 }
 
-fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
+/// JSON-RPC's error object.
+pub fn push_rpc(out: &mut Vec<u8>, rpc: &RpcError) {
+    let mut object = Object::new(out);
+    object.raw("code", rpc.code.to_string().as_bytes()).text("message", &rpc.message);
+    if let Some(data) = &rpc.data {
+        object.raw("data", data.bytes());
+    }
+    object.end();
+}
+
+pub fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
     out.push(b'[');
     for (i, violation) in violations.iter().enumerate() {
         if i > 0 {

@@ -1,7 +1,7 @@
 //! The catalogue for machines: `list --json` and `show --json`.
 
 use crate::json::Object;
-use toolyard_protocol::{Annotations, ToolSpec};
+use toolyard_protocol::{Annotations, Payload, ToolSpec};
 
 /// One line of the catalogue: a tool, or a file that should have been one.
 pub struct Listed<'a> {
@@ -26,15 +26,32 @@ pub fn write_list(rows: &[Listed<'_>]) -> Vec<u8> {
     out
 }
 
+/// A tool of a list, for people.
+#[derive(serde::Deserialize)]
+pub struct Shown {
+    pub exposed: Option<String>,
+    pub kind: Option<String>,
+    pub version: Option<String>,
+    pub description: Option<String>,
+}
+
+pub fn read_list(json: &[u8]) -> Result<Vec<Shown>, String> {
+    serde_json::from_slice(json).map_err(|error| error.to_string())
+}
+
+/// The input schema of a tool that [`write_tool`] wrote.
+pub fn input_schema(tool: &bytes::Bytes) -> Option<Payload> {
+    let range = crate::json::pointer(tool, "/inputSchema").ok().flatten()?;
+    Some(tool.slice(range)).filter(|raw| raw.as_ref() != b"null").map(Payload::json)
+}
+
 /// The row of `list`, plus everything else that is known about the tool.
 pub fn write_tool(row: &Listed<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let mut object = Object::new(&mut out);
     push_row(&mut object, row);
     if let Some(spec) = row.spec {
-        object
-            .text_or_null("title", spec.about.title.as_deref())
-            .text_or_null("description", spec.about.description.as_deref());
+        object.text_or_null("title", spec.about.title.as_deref());
         push_annotations(object.member("annotations"), &spec.annotations);
         let mut limits = Object::new(object.member("limits"));
         limits.number("timeoutMs", spec.limits.timeout.as_millis() as u64);
@@ -56,6 +73,7 @@ fn push_row(object: &mut Object<'_>, row: &Listed<'_>) {
     object.text("source", row.source);
     let version = row.spec.and_then(|spec| spec.about.version.as_ref()).map(ToString::to_string);
     object.text_or_null("version", version.as_deref());
+    object.text_or_null("description", row.spec.and_then(|spec| spec.about.description.as_deref()));
     object.text_or_null("timing", row.spec.map(|spec| spec.timing.as_str()));
     object.text_or_null("sandbox", row.spec.map(|spec| spec.sandbox.as_str()));
     object.bool("enabled", row.enabled).texts("problems", row.problems.iter().map(String::as_str));

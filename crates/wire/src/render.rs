@@ -1,7 +1,7 @@
 //! A result for people: text as text, everything else as indented JSON.
 
 use crate::json;
-use toolyard_protocol::{Outcome, text::visible};
+use toolyard_protocol::{Outcome, Payload, text::visible};
 
 /// What `toolyard call` prints. Control characters are made visible.
 pub fn result(outcome: &Outcome) -> String {
@@ -20,8 +20,29 @@ pub fn result(outcome: &Outcome) -> String {
     }
 }
 
+/// One value on one line: a text as text, everything else as JSON.
+pub fn value(payload: &Payload) -> String {
+    let text = serde_json::from_slice::<String>(payload.bytes());
+    let text = text.unwrap_or_else(|_| String::from_utf8_lossy(payload.bytes()).into_owned());
+    visible(&text)
+}
+
+/// The result as one text for a program: text as it is, everything else as the JSON that it is.
+pub fn plain(outcome: &Outcome) -> String {
+    let Some(payload) = outcome.data().or(outcome.content()) else { return String::new() };
+    let whole = || String::from_utf8_lossy(payload.bytes()).into_owned();
+    match outcome.data() {
+        Some(data) => serde_json::from_slice::<String>(data.bytes()).unwrap_or_else(|_| whole()),
+        None => texts(payload.bytes()).map_or_else(whole, |texts| texts.join("\n")),
+    }
+}
+
 /// The texts of a content array, if it holds nothing but texts.
 fn text_blocks(content: &[u8]) -> Option<String> {
+    texts(content).map(|texts| visible(&texts.join("\n")))
+}
+
+fn texts(content: &[u8]) -> Option<Vec<String>> {
     #[derive(serde::Deserialize)]
     struct Block {
         #[serde(rename = "type")]
@@ -29,7 +50,5 @@ fn text_blocks(content: &[u8]) -> Option<String> {
         text: Option<String>,
     }
     let blocks: Vec<Block> = serde_json::from_slice(content).ok()?;
-    let texts: Option<Vec<String>> =
-        blocks.into_iter().map(|block| block.text.filter(|_| block.kind == "text")).collect();
-    texts.map(|texts| visible(&texts.join("\n")))
+    blocks.into_iter().map(|block| block.text.filter(|_| block.kind == "text")).collect()
 }

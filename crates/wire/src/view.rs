@@ -1,6 +1,7 @@
 //! What the engine may see of JSON: redacted copies and flat members.
 
 use crate::json::{self, Token, Tokens};
+use crate::msgpack;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Format, JsonView, Payload};
 
@@ -9,9 +10,6 @@ pub struct View;
 
 impl JsonView for View {
     fn redacted(&self, payload: &Payload, cap: usize) -> Result<Vec<u8>, Error> {
-        if payload.format() != Format::Json {
-            return Err(Error::new(ErrorKind::Internal, "only JSON payloads can be redacted"));
-        }
         let omitted = || {
             let mut out = Vec::new();
             let mut object = json::Object::new(&mut out);
@@ -24,7 +22,15 @@ impl JsonView for View {
         if payload.len() > cap.saturating_mul(4) {
             return Ok(omitted());
         }
-        let out = redact(payload.bytes())
+        let shown = match payload.format() {
+            Format::Json => payload.bytes().clone(),
+            Format::MsgPack => msgpack::to_log(payload.bytes())
+                .map_err(|defect| {
+                    Error::new(ErrorKind::InvalidInput, format!("not valid MsgPack: {defect}"))
+                })?
+                .into(),
+        };
+        let out = redact(&shown)
             .map_err(|defect| Error::new(ErrorKind::InvalidInput, format!("not valid JSON: {defect}")))?;
         Ok(if out.len() > cap { omitted() } else { out })
     }
@@ -46,6 +52,11 @@ impl JsonView for View {
             })
             .collect())
     }
+}
+
+/// Whether a member of this name is hidden when it holds a text.
+pub fn is_secret_name(name: &str) -> bool {
+    Secret::of(name) != Secret::No
 }
 
 const MARK: &[u8] = b"\"[redacted]\"";
@@ -184,6 +195,13 @@ mod tests {
             assert_eq!(redacted(given), expected);
             assert!(json::scan(redacted(given).as_bytes()).is_ok());
         }
+    }
+
+    #[test]
+    fn msgpack_is_shown_as_json_without_its_secrets_and_bytes() {
+        let payload = Payload::new(Format::MsgPack, &b"\x82\xa1b\xc4\x02\x00\x00\xa8password\xa1p"[..]);
+        let shown = View.redacted(&payload, 4096).unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), r#"{"b":"[2 bytes]","password":"[redacted]"}"#);
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod verify;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use error::AuditError;
 pub use export::{Selection, export};

@@ -1,17 +1,16 @@
 //! Kept results: bounded in bytes and time, on disk, with the hottest in memory and equal runs shared.
 
 mod front;
-mod store;
 
 use crate::clock::Clock;
+use crate::stores::{CacheStore, KeptRow, sqlite};
 use front::Front;
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::Store;
-use toolyard_protocol::{Error, Identity, Outcome, ToolSpec};
+use toolyard_protocol::{Error, Identity, Outcome, Timestamp, ToolSpec};
 
 /// What is the same for two calls whose results may be exchanged: tool, its digest, its secrets, the caller, the
 /// input.
@@ -52,14 +51,17 @@ pub struct Cache {
     options: Options,
     clock: Arc<dyn Clock>,
     front: Mutex<Front>,
-    store: Mutex<Store>,
+    store: Mutex<Box<dyn CacheStore>>,
     flights: Mutex<HashMap<(Key, usize), WeakShared<Running>>>,
 }
 
 impl Cache {
     /// A cache can always be opened: one that is damaged is made anew.
     pub fn open(state_dir: &Path, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
-        let store = Store::open(&state_dir.join("cache.sqlite"));
+        Cache::new(Box::new(sqlite::Kept::open(&state_dir.join("cache.sqlite"))), options, clock)
+    }
+
+    pub fn new(store: Box<dyn CacheStore>, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
         Arc::new(Cache {
             options,
             clock,
@@ -75,10 +77,16 @@ impl Cache {
         if let Some((made, outcome)) = lock(&self.front).get(key) {
             return fresh(made).then_some(outcome);
         }
-        let (made, outcome) = lock(&self.store).get(&key.0)?;
+        let KeptRow { made, data, content } = lock(&self.store).get(&key.0)?;
+        let made = made.unix_ms();
         if !fresh(made) {
             return None;
         }
+        let outcome = Outcome::success(data);
+        let outcome = match content {
+            Some(content) => outcome.with_content(content),
+            None => outcome,
+        };
         lock(&self.front).put(*key, made, &outcome);
         Some(outcome)
     }
@@ -88,7 +96,9 @@ impl Cache {
         let now = self.clock.now().unix_ms();
         let oldest = now.saturating_sub(self.options.ttl.as_millis() as u64);
         lock(&self.front).put(*key, now, outcome);
-        lock(&self.store).put(&key.0, now, outcome, self.options.max_bytes, oldest);
+        let (made, oldest) = (Timestamp::from_unix_ms(now), Timestamp::from_unix_ms(oldest));
+        let row = KeptRow { made, data: outcome.data().cloned(), content: outcome.content().cloned() };
+        lock(&self.store).put(&key.0, row, self.options.max_bytes, oldest);
     }
 
     /// The run of an equal call that is under way, or a new one. The run goes on while anyone waits for it.

@@ -72,7 +72,8 @@ fn a_changed_byte_in_a_row_drops_the_row() {
     cache.put(&key(2), &result("\"other\""));
     drop(cache);
     let file = rusqlite::Connection::open(folder.0.join("cache.sqlite")).unwrap();
-    file.execute("UPDATE cache SET data = CAST('\"evil\"' AS BLOB) WHERE key = ?1", [key(1).0]).unwrap();
+    file.execute("UPDATE cache SET data = CAST(x'00' || '\"evil\"' AS BLOB) WHERE key = ?1", [key(1).0])
+        .unwrap();
     drop(file);
     let (cache, _) = open(&folder, Options::default());
     assert_eq!(cache.get(&key(1)), None);

@@ -1,29 +1,32 @@
 //! Gate: a deterministic tool's result is reused, and equal calls in flight run once.
 
 use crate::cache::{Cache, Key};
-use crate::gates::{redact, run, validate};
+use crate::gates::run::{self, Seat};
+use crate::gates::{Discreet, redact, validate};
 use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Error, ErrorKind, Outcome, Redactor};
+use toolyard_protocol::{Call, Caller, Error, ErrorKind, Nobody, Outcome, Redactor};
 
 /// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
 pub async fn reuse_or_run(
-    cache: &Arc<Cache>,
-    redactor: &Arc<dyn Redactor>,
+    (cache, redactor): (&Arc<Cache>, &Arc<dyn Redactor>),
     call: &Call,
+    caller: &dyn Caller,
     entry: &Arc<Entry>,
     started: Instant,
+    seat: Seat,
 ) -> Result<Outcome, Error> {
     let deadline = run::deadline(call, entry, started);
     let Some(maker) = &entry.cache_key else {
-        return run_checked(redactor.as_ref(), call, entry, deadline).await;
+        return run_checked(redactor.as_ref(), call, caller, entry, deadline, seat).await;
     };
     let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
     let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
+        outcome.meta.tool_meta = None;
         // It may be older than a secret that it holds.
         return Ok(redact::outcome(redactor.as_ref(), outcome));
     }
@@ -32,7 +35,8 @@ pub async fn reuse_or_run(
     // The run holds its entry, so that no other can have the same address while it goes on.
     let version = Arc::as_ptr(entry) as usize;
     let flight = cache.flight(key, version, || {
-        shared_run(cache.clone(), redactor.clone(), key, call.clone(), entry.clone(), started).boxed()
+        let part = (cache.clone(), redactor.clone());
+        shared_run(part, key, call.clone(), entry.clone(), started, seat).boxed()
     });
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
@@ -46,26 +50,30 @@ pub async fn reuse_or_run(
 async fn run_checked(
     redactor: &dyn Redactor,
     call: &Call,
+    caller: &dyn Caller,
     entry: &Entry,
     deadline: Instant,
+    seat: Seat,
 ) -> Result<Outcome, Error> {
-    let ran = run::run(call, entry, deadline).await;
+    let caller = Discreet { caller, redactor };
+    let ran = run::run(call, &caller, entry, deadline, seat).await;
     validate::output(entry, redact::ran(redactor, ran)?)
 }
 
 async fn shared_run(
-    cache: Arc<Cache>,
-    redactor: Arc<dyn Redactor>,
+    (cache, redactor): (Arc<Cache>, Arc<dyn Redactor>),
     key: Key,
     mut call: Call,
     entry: Arc<Entry>,
     started: Instant,
+    seat: Seat,
 ) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
     let made_of = || entry.runner.files().map(|files| (files, entry.runner.secrets_mark()));
     let before = made_of();
-    let outcome = run_checked(redactor.as_ref(), &call, &entry, deadline).await?;
+    // What several callers share is no conversation with one of them.
+    let outcome = run_checked(redactor.as_ref(), &call, &Nobody, &entry, deadline, seat).await?;
     // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
     if outcome.error().is_none() && before.is_some() && before == made_of() {
         cache.put(&key, &outcome);

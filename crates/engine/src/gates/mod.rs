@@ -1,6 +1,7 @@
 //! One file per gate; `pipeline.rs` names them in order.
 
 pub mod cache;
+mod discreet;
 pub mod find;
 pub mod rate;
 pub mod record;
@@ -8,3 +9,5 @@ pub mod redact;
 pub mod run;
 pub mod size;
 pub mod validate;
+
+pub use discreet::Discreet;

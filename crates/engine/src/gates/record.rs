@@ -18,6 +18,16 @@ pub async fn end(audit: &AuditLog, begun: Begun, outcome: Outcome) -> Outcome {
     settle(audit, ended, outcome).await
 }
 
+/// After the run of a job. A record that finds no room is owed and written first when there is some; the result
+/// itself waits for the same room, so that it is not lost for want of it.
+pub async fn end_of_job(audit: &AuditLog, begun: Begun, outcome: Outcome) -> Outcome {
+    if let Ok(ticket) = begun.end(&outcome) {
+        // Syncing is tried again by itself.
+        let _ = audit.settled(ticket).await;
+    }
+    outcome
+}
+
 /// A call that never ran.
 pub async fn refused(audit: &AuditLog, call: &Call, error: Error) -> Outcome {
     let recorded = audit.refused(call, &error);

@@ -1,7 +1,10 @@
 //! Gate: secrets are hidden. Behind it nothing that is checked, kept, recorded or answered holds one.
 
 use std::borrow::Cow;
-use toolyard_protocol::{Call, Error, Outcome, Redactor};
+use toolyard_protocol::{Call, Error, Outcome, Payload, Redactor};
+
+/// What JSON-RPC calls an error without a code of its own.
+const INTERNAL_ERROR: i64 = -32603;
 
 /// What a tool gave, or how it failed.
 pub fn ran(redactor: &dyn Redactor, ran: Result<Outcome, Error>) -> Result<Outcome, Error> {
@@ -12,11 +15,7 @@ pub fn ran(redactor: &dyn Redactor, ran: Result<Outcome, Error>) -> Result<Outco
 }
 
 pub fn outcome(redactor: &dyn Redactor, mut outcome: Outcome) -> Outcome {
-    for payload in outcome.payloads_mut() {
-        if let Some(hidden) = redactor.payload(payload) {
-            *payload = hidden;
-        }
-    }
+    outcome.payloads_mut().for_each(|payload| hide_in_payload(redactor, payload));
     if let Some(error) = outcome.error_mut() {
         hide_in_error(redactor, error);
     }
@@ -56,26 +55,38 @@ fn hide_in_error(redactor: &dyn Redactor, error: &mut Error) {
         hide(redactor, &mut violation.pointer);
         hide(redactor, &mut violation.message);
     }
-    if let Some(payload) = &mut details.tool_details
-        && let Some(hidden) = redactor.payload(payload)
-    {
+    if let Some(payload) = &mut details.tool_details {
+        hide_in_payload(redactor, payload);
+    }
+    if let Some(rpc) = &mut details.rpc {
+        hide(redactor, &mut rpc.message);
+        rpc.data.iter_mut().for_each(|data| hide_in_payload(redactor, data));
+        // A number can be a secret too.
+        if redactor.text(&rpc.code.to_string()).is_some() {
+            rpc.code = INTERNAL_ERROR;
+        }
+    }
+}
+
+pub fn hide_in_payload(redactor: &dyn Redactor, payload: &mut Payload) {
+    if let Some(hidden) = redactor.payload(payload) {
         *payload = hidden;
     }
 }
 
-fn hide(redactor: &dyn Redactor, text: &mut String) {
+pub fn hide(redactor: &dyn Redactor, text: &mut String) {
     if let Some(hidden) = redactor.text(text) {
         *text = hidden;
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use toolyard_protocol::{Edge, ErrorKind, Id, Identity, Payload, Violation};
+    use toolyard_protocol::{Edge, ErrorKind, Id, Identity, Payload, RpcError, Violation};
 
     /// Hides the word `hush`.
-    struct Hush;
+    pub struct Hush;
 
     impl Redactor for Hush {
         fn text(&self, text: &str) -> Option<String> {
@@ -95,6 +106,7 @@ mod tests {
             details.exit = Some("hush".into());
             details.tool_code = Some("hush".into());
             details.tool_details = Some(data());
+            details.rpc = Some(RpcError { code: 1, message: "hush".into(), data: Some(data()) });
             details.violations = vec![Violation { pointer: "/hush".into(), message: "hush".into() }];
         });
         let mut given = Outcome::new(toolyard_protocol::Status::PartialSuccess, Some(data()), Some(failed))
@@ -102,9 +114,18 @@ mod tests {
             .with_content(data())
             .with_explanation("hush");
         given.meta.warnings = vec!["hush".into()];
+        given.meta.tool_meta = Some(data());
         let shown = outcome(&Hush, given);
         assert!(!format!("{shown:?}").contains("hush"), "{shown:?}");
-        let payloads = [shown.data(), shown.content(), shown.error().unwrap().details.tool_details.as_ref()];
+        let details = &shown.error().unwrap().details;
+        let rpc = details.rpc.as_ref().unwrap();
+        let payloads = [
+            shown.data(),
+            shown.content(),
+            details.tool_details.as_ref(),
+            rpc.data.as_ref(),
+            shown.meta.tool_meta.as_ref(),
+        ];
         assert!(payloads.iter().all(|payload| &payload.unwrap().bytes()[..] == br#""[x]""#));
     }
 
@@ -117,7 +138,7 @@ mod tests {
             identity: Identity::local(),
             edge: Edge::Cli,
             deadline: None,
-            timing_hint: None,
+            wait: Default::default(),
             trace: None,
             idempotency_key: None,
         };

@@ -12,6 +12,10 @@ pub fn input(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
         spec.exposed,
         spec.limits.input
     );
-    Err(Error::new(ErrorKind::InputTooLarge, message)
-        .hint("send less, or raise 'limits.input' in the tool's file"))
+    let hint = match spec.kind {
+        // They have no file.
+        "builtin" => "send less",
+        _ => "send less, or raise 'limits.input' in the tool's file",
+    };
+    Err(Error::new(ErrorKind::InputTooLarge, message).hint(hint))
 }

@@ -7,7 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Descriptors below this are rearranged in the child; none of ours may lie there.
-const FIRST_FREE: RawFd = 7;
+const FIRST_FREE: RawFd = 8;
 
 /// A pipe as (read end, write end).
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -1,5 +1,6 @@
 //! What a child reads.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -47,6 +48,78 @@ impl Stdin {
         }
         if self.left.is_empty() {
             self.pipe = None;
+        }
+    }
+}
+
+/// Bytes that may wait for a child that does not read; one answer alone may be longer.
+const MAX_WAITING: usize = 1 << 20;
+
+/// So many bytes wait already, and the child does not take them.
+#[derive(Debug)]
+pub struct NotRead {
+    pub waiting: usize,
+}
+
+/// A stdin that stays open: bytes are queued at any time and written as the child reads them.
+pub struct Queue {
+    /// Gone when it was closed, by us or by the child.
+    pipe: Option<AsyncFd<OwnedFd>>,
+    left: VecDeque<Bytes>,
+    waiting: usize,
+    broken: bool,
+}
+
+impl Queue {
+    pub fn new(fd: OwnedFd, first: Bytes) -> io::Result<Queue> {
+        fds::set_nonblocking(&fd)?;
+        let pipe = fds::register(fd, Interest::WRITABLE)?;
+        // The request may be as long as the tool's input limit; only what comes after it can pile up.
+        Ok(Queue { pipe: Some(pipe), waiting: first.len(), left: VecDeque::from([first]), broken: false })
+    }
+
+    pub fn push(&mut self, bytes: Bytes) -> Result<(), NotRead> {
+        if self.pipe.is_none() {
+            return Ok(());
+        }
+        if !self.left.is_empty() && self.waiting.saturating_add(bytes.len()) > MAX_WAITING {
+            return Err(NotRead { waiting: self.waiting });
+        }
+        self.waiting += bytes.len();
+        self.left.push_back(bytes);
+        Ok(())
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.pipe.is_some() && !self.left.is_empty()
+    }
+
+    /// The child closed its end.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub fn close(&mut self) {
+        self.pipe = None;
+        self.left.clear();
+        self.waiting = 0;
+    }
+
+    /// Nothing is lost when the future is dropped: it waits first and writes in the same poll.
+    pub async fn write(&mut self) {
+        let (Some(pipe), Some(first)) = (&self.pipe, self.left.front_mut()) else { return };
+        match pipe.async_io(Interest::WRITABLE, |fd| fds::write(fd, first)).await {
+            Ok(n) => {
+                first.advance(n);
+                self.waiting = self.waiting.saturating_sub(n);
+                if first.is_empty() {
+                    self.left.pop_front();
+                }
+            }
+            Err(_) => {
+                self.close();
+                self.broken = true;
+            }
         }
     }
 }

@@ -1,8 +1,5 @@
 //! The launcher as the daemon sees it: made ready once, then one run per call.
 
-use std::ffi::CString;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,25 +9,27 @@ use tokio::time::{self, Instant};
 use super::image::Image;
 use super::input::Stdin;
 use super::output::{OverCap, Stderr, Stdout};
-use super::plan::{Empty, Plan, System};
+use super::plan::System;
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
-use super::record::{self, Record};
-use super::spawn::Prepared;
+use super::record::Record;
+use super::start::ends;
 use super::tree::Tree;
+use super::views::Views;
 use super::watch::{Excess, Watch};
-use super::{ChildError, Command, Exchange, Exit, Finished, LauncherError, Level, TreeLevel, fds};
+use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, Level, TreeLevel};
 
 /// Starts tools; one per process, shared.
 pub struct Launcher {
-    image: Image,
+    pub(super) image: Arc<Image>,
     level: TreeLevel,
     /// The level and the weaker ones below it.
-    levels: Vec<TreeLevel>,
+    pub(super) levels: Vec<TreeLevel>,
     sandbox: Level,
-    system: System,
-    places: Arc<Semaphore>,
-    reaper: Reaper,
+    pub(super) system: Arc<System>,
+    pub(super) views: Arc<Views>,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) reaper: Reaper,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +72,8 @@ impl Launcher {
         let works = |level: &Level| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = Level::ALL.into_iter().find(works).unwrap_or(Level::None);
         let places = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Launcher { image, level, levels, sandbox, system, places: Arc::new(places), reaper })
+        let (image, system, views) = (Arc::new(image), Arc::new(system), Arc::default());
+        Ok(Launcher { image, level, levels, sandbox, system, views, places: Arc::new(places), reaper })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -85,71 +85,60 @@ impl Launcher {
         self.sandbox
     }
 
+    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        self.system.filter(confinement)
+    }
+
     /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
     /// told to die; must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
-        let confinement = &command.confinement;
-        let plan = Plan::new(confinement, &self.system, &command.cwd)?;
-        let shared = self.system.shared(confinement.level);
-        let flags = flags(&self.levels, confinement.level, plan.is_some(), shared);
-        let prepared = Prepared::new(&flags, command)?;
         let deadline = Instant::from_std(exchange.deadline);
-        let place = Arc::clone(&self.places).acquire_owned();
-        let permit = match time::timeout_at(deadline, place).await {
-            Ok(Ok(permit)) if Instant::now() < deadline => permit,
-            _ => return Err(ChildError::Timeout { stderr_tail: String::new() }),
-        };
+        let admitted = self.admit(command, deadline).await?;
+        let (ours, theirs) = ends().map_err(ChildError::Spawn)?;
+        let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
+        let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
+        let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
+        let (mut tree, plan) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
 
-        let (stdin_theirs, stdin) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (stdout, stdout_theirs) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (stderr, stderr_theirs) = fds::pipe().map_err(ChildError::Spawn)?;
-        let (control, control_theirs) = fds::socket_pair().map_err(ChildError::Spawn)?;
-        let mut stdin = Stdin::new(stdin, exchange.stdin).map_err(ChildError::Spawn)?;
-        let mut stdout = Stdout::new(stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
-        let mut stderr = Stderr::new(stderr).map_err(ChildError::Spawn)?;
-        let control = Tree::register(control).map_err(ChildError::Spawn)?;
-        if let Some(plan) = &plan {
-            send(control.get_ref(), plan)?;
-        }
-        let pid = prepared
-            .spawn(&self.image.path, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &control_theirs], shared)
-            .map_err(|error| not_spawned(error, command))?;
-        let mut tree = Tree::new(control, pid, self.reaper.handle(), permit, exchange.on_listener);
-        drop((stdin_theirs, stdout_theirs, stderr_theirs, control_theirs));
-
-        let mut watch = Watch::new(confinement, tree.launcher());
+        let mut watch = Watch::new(&command.confinement, tree.launcher());
         let ended = converse(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut watch, deadline).await;
         let record = match ended {
             Ok(record) => record,
             Err(cut) => {
                 tree.kill();
                 tree.dead().await;
-                let stderr_tail = stderr.finish();
-                return Err(match cut {
-                    Cut::Deadline => ChildError::Timeout { stderr_tail },
-                    Cut::OverCap => ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail },
-                    Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
-                    Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
-                    Cut::Excess(Excess::Processes(limit)) => {
-                        ChildError::ProcessesOverCap { limit, stderr_tail }
-                    }
-                });
+                return Err(cut.into_error(exchange.output_cap, stderr.finish()));
             }
         };
-        let (exit, level) = read_record(record, command, plan.as_ref())?;
+        let (exit, level) = self.read_end(record, command, plan.as_ref())?;
         let stderr_tail = stderr.finish();
+        let sandbox = command.confinement.level;
         match stdout.finish() {
-            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox: confinement.level }),
-            Err(OverCap) => Err(ChildError::OutputOverCap { cap: exchange.output_cap, stderr_tail }),
+            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox }),
+            Err(over) => Err(Cut::from(over).into_error(exchange.output_cap, stderr_tail)),
         }
     }
 }
 
 /// Why we end a run ourselves.
-enum Cut {
+#[derive(Debug)]
+pub enum Cut {
     Deadline,
     OverCap,
     Excess(Excess),
+}
+
+impl Cut {
+    pub fn into_error(self, cap: usize, stderr_tail: String) -> ChildError {
+        match self {
+            Cut::Deadline => ChildError::Timeout { stderr_tail },
+            Cut::OverCap => ChildError::OutputOverCap { cap, stderr_tail },
+            Cut::Excess(Excess::Memory(limit)) => ChildError::MemoryOverCap { limit, stderr_tail },
+            Cut::Excess(Excess::Cpu(limit)) => ChildError::CpuOverCap { limit, stderr_tail },
+            Cut::Excess(Excess::Processes(limit)) => ChildError::ProcessesOverCap { limit, stderr_tail },
+        }
+    }
 }
 
 impl From<OverCap> for Cut {
@@ -178,71 +167,5 @@ async fn converse(
             () = stderr.read(), if stderr.is_open() => {}
             () = stdin.write(), if stdin.is_open() => {}
         }
-    }
-}
-
-/// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
-pub fn flags(levels: &[TreeLevel], sandbox: Level, with_plan: bool, shared: Option<&Empty>) -> CString {
-    let fits = |level: &&TreeLevel| sandbox < Level::Full || **level != TreeLevel::Subreaper;
-    let levels = levels.iter().filter(fits).map(|level| level.letter());
-    let join = shared.is_some_and(Empty::has_users).then_some(record::FLAG_JOIN);
-    let flags = levels.chain(with_plan.then_some(record::FLAG_PLAN)).chain(join).collect::<Vec<_>>();
-    CString::new(flags).unwrap_or_default()
-}
-
-/// The plan waits in the socket for the launcher, which does not exist yet.
-fn send(control: &OwnedFd, plan: &Plan) -> Result<(), ChildError> {
-    let failed = |source| ChildError::Confinement { step: "hand over the plan".into(), source };
-    match fds::write(control, plan.bytes()).map_err(failed)? {
-        n if n == plan.bytes().len() => Ok(()),
-        _ => Err(failed(io::Error::from_raw_os_error(libc::EMSGSIZE))),
-    }
-}
-
-fn read_record(
-    record: Option<Record>,
-    command: &Command,
-    plan: Option<&Plan>,
-) -> Result<(Exit, TreeLevel), ChildError> {
-    let record = record.ok_or(ChildError::LauncherDied)?;
-    let error = io::Error::from_raw_os_error(record.errno);
-    match (record.stage, TreeLevel::from_letter(record.level)) {
-        (record::STAGE_RAN, Some(level)) => Ok((Exit::from_wait_status(record.status), level)),
-        (record::STAGE_EXEC, _) => Err(not_executed(error, command)),
-        (record::STAGE_SETUP, _) => Err(ChildError::Tree(error)),
-        (record::STAGE_CONFINE, _) => Err(match plan {
-            Some(plan) => plan.failed(record.status, error),
-            None => ChildError::LauncherDied,
-        }),
-        _ => Err(ChildError::LauncherDied),
-    }
-}
-
-/// The launcher did not start; the tool's arguments or directory may be the reason.
-fn not_spawned(error: io::Error, command: &Command) -> ChildError {
-    match error.raw_os_error() {
-        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
-        Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP)
-            if std::fs::read_dir(&command.cwd).is_err() =>
-        {
-            ChildError::WorkingDirectory { cwd: command.cwd.clone(), source: error }
-        }
-        _ => ChildError::Spawn(error),
-    }
-}
-
-fn not_executed(error: io::Error, command: &Command) -> ChildError {
-    let program = command.program.clone();
-    match error.raw_os_error() {
-        // The kernel says the same for a script whose interpreter is not there.
-        Some(libc::ENOENT) if command.cwd.join(&program).exists() => {
-            ChildError::InterpreterMissing { program }
-        }
-        Some(libc::ENOENT | libc::ENOTDIR) => ChildError::ProgramMissing { program },
-        Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::EISDIR) => {
-            ChildError::NotExecutable { program, source: error }
-        }
-        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
-        _ => ChildError::Spawn(error),
     }
 }

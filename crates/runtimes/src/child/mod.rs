@@ -10,12 +10,15 @@ mod fds;
 mod image;
 mod input;
 mod launcher;
+mod live;
 mod output;
 mod plan;
 mod probe;
 mod reaper;
 mod spawn;
+mod start;
 mod tree;
+mod views;
 mod watch;
 
 // Both sides compile the same file, so the two can't disagree about a byte.
@@ -32,7 +35,8 @@ use bytes::Bytes;
 
 pub use confinement::{Confinement, Level, Network, PROXY_PORT};
 pub use error::{ChildError, LauncherError};
-pub use launcher::{Launcher, Options};
+pub use launcher::{Cut, Launcher, Options};
+pub use live::{Ended, Event, Live, NotRead, Opening};
 
 /// What to start.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use bytes::Bytes;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use toolyard_protocol::text::visible;
@@ -16,7 +17,10 @@ const TAIL_LINES: usize = 20;
 /// the other end can't keep us here.
 const LAST_BYTES: usize = 2 << 20;
 
-/// stdout came to more than the cap.
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// stdout, or a line of it, came to more than the cap.
 #[derive(Debug)]
 pub struct OverCap;
 
@@ -49,6 +53,64 @@ impl Stdout {
             self.pipe.read_now(&mut self.bytes, max);
         }
         if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(self.bytes) }
+    }
+}
+
+/// stdout line by line, for a child that is talked with.
+pub struct Lines {
+    pipe: Stream,
+    bytes: Vec<u8>,
+    /// Where the next line begins, and up to where it is known to hold no line break.
+    start: usize,
+    scanned: usize,
+    cap: usize,
+    /// What may still be read when the writers are dead.
+    last: usize,
+}
+
+impl Lines {
+    pub fn new(fd: OwnedFd, cap: usize) -> io::Result<Lines> {
+        let pipe = Stream::new(fd)?;
+        Ok(Lines { pipe, bytes: Vec::new(), start: 0, scanned: 0, cap, last: LAST_BYTES })
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.pipe.open
+    }
+
+    /// The next whole line that was read; at the end of the pipe also what has no line break.
+    pub fn next(&mut self) -> Result<Option<Bytes>, OverCap> {
+        let found = self.bytes[self.scanned..].iter().position(|&b| b == b'\n').map(|i| self.scanned + i);
+        let (end, next) = match found {
+            Some(end) => (end, end + 1),
+            None if !self.pipe.open && self.start < self.bytes.len() => (self.bytes.len(), self.bytes.len()),
+            None => {
+                self.bytes.drain(..self.start);
+                (self.start, self.scanned) = (0, self.bytes.len());
+                return if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(None) };
+            }
+        };
+        let line = &self.bytes[self.start..end];
+        if line.len() > self.cap {
+            return Err(OverCap);
+        }
+        let line = Bytes::copy_from_slice(line);
+        (self.start, self.scanned) = (next, next);
+        Ok(Some(line))
+    }
+
+    /// Reads more. Ask for it only when there is no [`Lines::next`]: that is what bounds the memory.
+    pub async fn fill(&mut self) {
+        self.pipe.read(&mut self.bytes, CHUNK).await;
+    }
+
+    /// Reads more of what dead writers left; `false` at the end.
+    pub fn fill_now(&mut self) -> bool {
+        let max = CHUNK.min(self.last);
+        let n = if self.pipe.open && max > 0 { self.pipe.read_now(&mut self.bytes, max) } else { 0 };
+        self.last -= n;
+        self.pipe.open = n > 0;
+        n > 0
     }
 }
 

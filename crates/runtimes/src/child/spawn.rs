@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use super::plan::Empty;
 use super::{ChildError, Command};
 
 /// A command in the form the kernel takes it, checked.
@@ -37,11 +36,15 @@ impl Prepared {
         Ok(Prepared { argv, env, cwd: path(&command.cwd)? })
     }
 
-    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3 and with the shared namespaces;
+    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3 and with those of `namespaces`;
     /// gives its pid.
-    pub fn spawn(&self, image: &CStr, fds: [&OwnedFd; 4], shared: Option<&Empty>) -> io::Result<libc::pid_t> {
-        let own = fds.into_iter().zip(0..);
-        let handed = own.chain(shared.map(Empty::descriptors).unwrap_or_default()).collect::<Vec<_>>();
+    pub fn spawn(
+        &self,
+        image: &CStr,
+        fds: [&OwnedFd; 4],
+        namespaces: Vec<(&OwnedFd, i32)>,
+    ) -> io::Result<libc::pid_t> {
+        let handed = fds.into_iter().zip(0..).chain(namespaces).collect::<Vec<_>>();
         let actions = Actions::new(&handed, &self.cwd)?;
         let attributes = Attributes::new()?;
         let (argv, env) = (pointers(&self.argv), pointers(&self.env));

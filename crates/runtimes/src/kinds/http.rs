@@ -31,6 +31,10 @@ impl Kind for Http {
         if !reading.common.env.is_empty() {
             fields.problem(fields.place, "'env' has no meaning for http: no process is started", "remove it");
         }
+        if reading.common.conduct.dialog {
+            let what = "'dialog' has no meaning for http: a request is answered once";
+            fields.problem(fields.place, what, "remove it");
+        }
         if reading.common.needs.written {
             fields.problem(
                 fields.place,

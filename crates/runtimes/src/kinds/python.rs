@@ -11,6 +11,8 @@ use toolyard_wire::doc::{Fields, Place};
 
 /// Imports the function and speaks the tool contract for it.
 const SHIM: &str = include_str!("python_call.py");
+/// The same for a function that talks with its caller, through the module `toolyard_dialog`.
+const DIALOG_SHIM: &str = concat!(include_str!("python_dialog.py"), include_str!("python_call.py"));
 const MAX_FILES: usize = 2000;
 
 pub struct Python;
@@ -76,7 +78,8 @@ fn function(fields: &mut Fields<'_>, reading: &Reading<'_>, text: &str, place: P
     };
     // What a module imports from beside it decides what it does.
     let files = folder_files(reading, file.parent().unwrap_or(Path::new("")));
-    let arguments = vec![("-B", place), ("-c", place), (SHIM, place), (text, place)];
+    let shim = if reading.common.conduct.dialog { DIALOG_SHIM } else { SHIM };
+    let arguments = vec![("-B", place), ("-c", place), (shim, place), (text, place)];
     with_interpreter(fields, reading, arguments, files)
 }
 

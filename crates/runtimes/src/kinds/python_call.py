@@ -3,6 +3,7 @@
 import importlib, inspect, json, sys
 
 answer_to, sys.stdout = sys.stdout, sys.stderr
+DIALOG = sys.modules.get("toolyard_dialog")
 CODES = ("EINVAL", "ETIMEOUT", "ECAP", "EINTERNAL")
 
 
@@ -16,8 +17,20 @@ def failure(code, message):
     answer({"error": {"code": code, "message": message}})
 
 
+def is_content(value):
+    """Whether it is MCP content and nothing else, by the same rule as everywhere."""
+    if not isinstance(value, dict) or not isinstance(value.get("content"), list):
+        return False
+    if value.keys() - {"content", "isError", "structuredContent", "_meta"}:
+        return False
+    types = {"text", "image", "audio", "resource", "resource_link"}
+    typed = (isinstance(block, dict) and block.get("type") in types for block in value["content"])
+    return all(typed) and (len(value) > 1 or bool(value["content"]))
+
+
 def main(module, path):
-    payload = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+    request = sys.stdin.buffer.readline() if DIALOG else sys.stdin.buffer.read()
+    payload = json.loads(request.decode("utf-8"))
     function = importlib.import_module(module)
     for name in path.split("."):
         function = getattr(function, name)
@@ -33,7 +46,7 @@ def main(module, path):
 
         value = asyncio.run(value)
     envelope = isinstance(value, dict) and len(value) == 1 and ("data" in value or "error" in value)
-    answer(value if envelope else {"data": value})
+    answer(value if envelope or is_content(value) else {"data": value})
 
 
 try:

@@ -4,7 +4,9 @@ use super::sandbox::Needs;
 use super::secrets::{self, Declared};
 use std::time::Duration;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
-use toolyard_protocol::{About, Annotations, Conduct, Example, Expect, Payload, Rate, Retry, Version};
+use toolyard_protocol::{
+    About, Annotations, Conduct, Example, Expect, Payload, Rate, Retry, Timing, Version,
+};
 use toolyard_wire::doc::{Fields, Node, Value};
 
 /// The longest a tool may be allowed to run: a day.
@@ -17,6 +19,7 @@ pub struct Common {
     pub about: About,
     pub annotations: Annotations,
     pub conduct: Conduct,
+    pub timing: Timing,
     pub examples: Vec<Example>,
     pub enabled: bool,
     /// Names of host variables to pass on.
@@ -40,6 +43,7 @@ pub fn read(fields: &mut Fields<'_>, title_field: &'static str, mut needs: Needs
         about,
         annotations,
         conduct,
+        timing: timing(fields),
         examples: examples(fields),
         enabled: fields.bool("enabled").unwrap_or(true),
         env: Vec::new(),
@@ -77,13 +81,31 @@ fn annotations(fields: &mut Fields<'_>) -> Annotations {
 }
 
 fn conduct(fields: &mut Fields<'_>, annotations: &Annotations) -> Conduct {
-    Conduct {
+    let conduct = Conduct {
         deterministic: fields.bool("deterministic").unwrap_or(false),
+        dialog: fields.bool("dialog").unwrap_or(false),
         context: fields.bool("context").unwrap_or(false),
         concurrency: fields.integer("concurrency", 1..=10_000).map(|places| places as usize),
         rate: rate(fields),
         retry: retry(fields, annotations),
+    };
+    if conduct.deterministic && conduct.dialog {
+        fields.problem(
+            fields.place,
+            "'deterministic' and 'dialog' exclude each other: a result that is kept or shared is no conversation",
+            "remove one of the two",
+        );
     }
+    conduct
+}
+
+fn timing(fields: &mut Fields<'_>) -> Timing {
+    let Some((text, place)) = fields.placed_text("timing") else { return Timing::Sync };
+    Timing::parse(text).unwrap_or_else(|| {
+        let hint = "write sync, async_short, async_medium, async_long or fire_and_forget";
+        fields.problem(place, format!("'timing' {text:?} is not known"), hint);
+        Timing::Sync
+    })
 }
 
 fn rate(fields: &mut Fields<'_>) -> Option<Rate> {
@@ -182,6 +204,15 @@ pub fn env(fields: &mut Fields<'_>, name: &'static str) -> Vec<String> {
 /// A limit in milliseconds, or the default.
 pub fn timeout(fields: &mut Fields<'_>, name: &'static str, default: Duration) -> Duration {
     fields.integer(name, 1..=MAX_TIMEOUT_MS).map_or(default, Duration::from_millis)
+}
+
+/// How long a run may take when the file does not say: as long as its caller waits, or an hour where none does.
+pub fn usual_timeout(timing: Timing, configured: Duration) -> Duration {
+    match timing {
+        Timing::Sync | Timing::AsyncShort => configured,
+        Timing::AsyncMedium => configured.max(Duration::from_secs(120)),
+        Timing::AsyncLong | Timing::FireAndForget => configured.max(Duration::from_secs(3600)),
+    }
 }
 
 /// A limit in bytes, or the default.

@@ -1,16 +1,13 @@
 //! `tool.json`: the manifest format of seed 000.
 
-use super::common::{self, bytes, timeout};
+use super::common::{self, bytes, timeout, usual_timeout};
 use super::reading::{Checked, Origin, Parts, Reading};
 use super::sandbox::Needs;
 use crate::kinds;
 use toolyard_protocol::Limits;
 use toolyard_wire::doc::{Fields, Node, Problem};
 
-const LATER: &[(&str, &str)] = &[
-    ("timing", "calls that outlive their request are not there yet"),
-    ("warm", "workers that stay alive between calls are not there yet"),
-];
+const LATER: &[(&str, &str)] = &[("warm", "workers that stay alive between calls are not there yet")];
 
 pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
@@ -18,6 +15,7 @@ pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let kind = Reading::kind(&mut fields, "runtime", kinds::MANIFEST);
     let mut common = common::read(&mut fields, "name", Needs::manifest());
     let mut limits = origin.loader.defaults.manifest;
+    limits.timeout = usual_timeout(common.timing, limits.timeout);
     common.env = policy(&mut fields, &mut limits, &mut common.needs);
     if let Some(mut metadata) = fields.map("metadata") {
         let categories = metadata.texts("categories").unwrap_or_default();

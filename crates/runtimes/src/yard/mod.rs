@@ -77,6 +77,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Puts other candidates before those of the files: where names collide, they stay.
+    pub fn after(mut self, first: Vec<Candidate>) -> Loaded {
+        self.candidates.splice(0..0, first);
+        self
+    }
+
     pub fn into_snapshot(self) -> Snapshot {
         Snapshot::build(self.candidates, self.problems)
     }

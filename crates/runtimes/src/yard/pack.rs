@@ -1,6 +1,6 @@
 //! `*.tool.yaml`: the toolpack format of seed 002.
 
-use super::common::{self, bytes, timeout};
+use super::common::{self, bytes, timeout, usual_timeout};
 use super::reading::{Checked, Origin, Parts, Reading};
 use super::sandbox::Needs;
 use crate::kinds;
@@ -8,10 +8,8 @@ use toolyard_wire::doc::{Fields, Node, Problem};
 
 /// Known fields that would have no effect in this version; they are refused, never ignored.
 const LATER: &[(&str, &str)] = &[
-    ("timing", "calls that outlive their request are not there yet"),
     ("warm", "workers that stay alive between calls are not there yet"),
     ("elevate", "elevated calls are not there yet"),
-    ("dialog", "tools cannot talk to their caller yet"),
     ("spill", "results over the output limit cannot be stored yet"),
     ("errors", "it belongs to specification pages, which are not there yet"),
     ("security", "it belongs to specification pages, which are not there yet"),
@@ -24,7 +22,7 @@ pub fn read(node: &Node, origin: Origin<'_>) -> Result<Checked, Vec<Problem>> {
     let mut common = common::read(&mut fields, "title", Needs::pack());
     common.env = common::env(&mut fields, "env");
     let mut limits = origin.loader.defaults.pack;
-    limits.timeout = timeout(&mut fields, "timeoutMs", limits.timeout);
+    limits.timeout = timeout(&mut fields, "timeoutMs", usual_timeout(common.timing, limits.timeout));
     if let Some(mut map) = fields.map("limits") {
         limits.input = bytes(&mut map, "input", limits.input);
         limits.output = bytes(&mut map, "output", limits.output);

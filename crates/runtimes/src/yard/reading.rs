@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, Limits, Timing, ToolSpec};
+use toolyard_protocol::{CacheKey, Limits, ToolSpec};
 use toolyard_wire::answer::Contract;
 use toolyard_wire::cache_key::{Canonical, Templated};
 use toolyard_wire::doc::{Fields, Node, Place, Problem};
@@ -354,7 +354,7 @@ impl Reading<'_> {
             schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
         };
         let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
-        let Common { about, annotations, conduct, examples, enabled, .. } = self.common;
+        let Common { about, annotations, conduct, timing, examples, enabled, .. } = self.common;
         let controls = self.loader.controls(&name, &conduct);
         let spec = ToolSpec {
             name,
@@ -363,7 +363,7 @@ impl Reading<'_> {
             source: self.file.source.clone(),
             about,
             annotations,
-            timing: Timing::Sync,
+            timing,
             limits: parts.limits,
             conduct,
             sandbox: plan.sandbox,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
 use toolyard_engine::{Engine, Registry};
-use toolyard_protocol::{Call, Edge, ErrorKind, Identity, Limits, Payload};
+use toolyard_protocol::{Call, Edge, ErrorKind, Limits, Nobody, Payload};
 use toolyard_runtimes::child::Launcher;
 use toolyard_runtimes::{Defaults, Host, Loader, Seen, Walls, WatchOptions, Watcher};
 use toolyard_wire::view::View;
@@ -68,9 +69,17 @@ impl Yard {
         let state = root.join(".toolyard");
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
-        let registry = Registry::default();
+        let registry = Arc::new(Registry::default());
         let redactor = Arc::new(toolyard_protocol::NothingSecret);
-        let engine = Arc::new(Engine { registry, audit: audit.unwrap(), cache, redactor, clock, random });
+        let engine = Arc::new(Engine {
+            registry,
+            audit: audit.unwrap(),
+            cache,
+            redactor,
+            jobs: JobsDoor::shut(),
+            clock,
+            random,
+        });
         let launcher = Arc::new(Launcher::new(&state).unwrap());
         let history = Mutex::new((0..tools).map(|_| Vec::new()).collect());
         let versions = Mutex::new(vec![0; tools]);
@@ -120,18 +129,9 @@ impl Yard {
     }
 
     pub async fn call_named(&self, tool: &str) -> (State, bool) {
-        let outcome = self.engine.run(Call {
-            id: self.engine.call_id(),
-            tool: tool.to_owned(),
-            arguments: Payload::json("{}"),
-            identity: Identity::local(),
-            edge: Edge::Cli,
-            deadline: None,
-            timing_hint: None,
-            trace: None,
-            idempotency_key: None,
-        });
-        let outcome = outcome.await;
+        let arguments = Payload::json("{}");
+        let call = Call::new(self.engine.call_id(), tool, arguments, Edge::Cli);
+        let outcome = self.engine.run(call, &Nobody).await;
         let state = match outcome.error() {
             None => State::Answer(String::from_utf8_lossy(outcome.data().unwrap().bytes()).trim().to_owned()),
             Some(error) => match error.kind {

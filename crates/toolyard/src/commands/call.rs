@@ -1,12 +1,14 @@
 //! `toolyard call NAME …`: one call through the whole pipeline, from the terminal.
 
 use crate::output;
+use crate::person::Person;
+use crate::remote::{Calling, Remote};
 use crate::wiring::{Place, Yard, small_runtime};
 use std::io::Read;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload};
-use toolyard_wire::{arguments, envelope, json, render};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, Wait};
+use toolyard_wire::{arguments, envelope, json, listing, render};
 
 /// Call a tool
 #[derive(clap::Args)]
@@ -18,27 +20,82 @@ pub struct Args {
     /// Give up after this many milliseconds (the tool's own timeout holds as well)
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
+    /// A name for this call: sent again with the same key, it is not run again
+    #[arg(long, value_parser = parse_key)]
+    key: Option<String>,
+    /// Do not wait for a job's end; print its id. Needs --url: the job runs on that server
+    #[arg(long)]
+    detach: bool,
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    let fits = (1..=200).contains(&text.len()) && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    fits.then(|| text.to_owned()).ok_or_else(|| "a key is 1 to 200 visible ASCII characters".to_owned())
 }
 
 pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
-    let engine = yard.engine()?;
-    let outcome = small_runtime()?.block_on(run_call(&engine, args));
-    engine.audit.close();
-    let outcome = outcome?;
+    if args.detach && place.url.is_none() {
+        return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that goes on with the job")
+            .hint("give it with --url; without a server this process does the work, and stays for it"));
+    }
+    let outcome = match &place.url {
+        Some(url) => small_runtime()?.block_on(call_there(url, args))?,
+        None => call_here(&place, args)?,
+    };
     print(&outcome, place.json);
     Ok(outcome.error().map_or(0, |error| error.kind.row().exit))
+}
+
+fn call_here(place: &Place, args: Args) -> Result<Outcome, Error> {
+    let engine = Yard::open(place)?.engine()?;
+    let outcome = small_runtime()?.block_on(async {
+        let outcome = run_call(&engine, args).await;
+        // A job of ours that is still at work, after Ctrl-C, is stopped before we go.
+        if let Some(jobs) = engine.jobs.if_open() {
+            jobs.shut_down().await;
+        }
+        outcome
+    });
+    engine.audit.close();
+    outcome
+}
+
+/// The server types `key=value` by nothing: without the schema here, the words are read with the one it shows.
+async fn call_there(url: &str, args: Args) -> Result<Outcome, Error> {
+    let remote = Remote::new(url)?;
+    let words = &args.arguments;
+    let typed = words.iter().any(|word| word != "-" && !word.starts_with('{'));
+    let shown = if typed { Some(remote.get(&["v1", "tools", &args.name], &[]).await?) } else { None };
+    let schema = shown.and_then(|tool| listing::input_schema(&tool));
+    let arguments = read_arguments(words, schema.as_ref())?;
+    let calling = Calling {
+        tool: &args.name,
+        arguments: &arguments,
+        wait: if args.detach { Wait::NotAtAll } else { Wait::AsDeclared },
+        key: args.key.as_deref(),
+        timeout: args.timeout.map(Duration::from_millis),
+    };
+    let _spinner = output::Spinner::start(format!("calling {}", args.name));
+    tokio::select! {
+        outcome = remote.call(calling) => outcome,
+        // Closing the connection cancels the call over there.
+        _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the server stops the tool")),
+    }
 }
 
 async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
-    let arguments = read_arguments(&args.arguments, schema)?;
+    let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.hide(error))?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
-    let call = Call { deadline, ..Call::new(engine.call_id(), args.name, arguments, Edge::Cli) };
-    let _spinner = output::Spinner::start(format!("calling {}", call.tool));
+    // This process does the work of a job, so it stays to the end.
+    let (wait, idempotency_key) = (Wait::ToTheEnd, args.key);
+    let call = Call::new(engine.call_id(), args.name, arguments, Edge::Cli);
+    let call = Call { deadline, wait, idempotency_key, ..call };
+    let spinner = output::Spinner::start(format!("calling {}", call.tool));
+    let caller = Person::new(spinner.status());
     tokio::select! {
-        outcome = engine.run(call) => Ok(outcome),
+        outcome = engine.run(call, &caller) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }
@@ -58,13 +115,16 @@ fn read_arguments(words: &[String], schema: Option<&Payload>) -> Result<Payload,
     json::arguments(text)
 }
 
-fn print(outcome: &Outcome, as_json: bool) {
+pub fn print(outcome: &Outcome, as_json: bool) {
     if as_json {
         return output::line(envelope::write_result(outcome));
     }
     match outcome.error() {
         Some(error) => output::show_error(error),
         None => output::line(render::result(outcome)),
+    }
+    if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_over()) {
+        output::note(format!("job {id} is {}; 'toolyard jobs wait {id}' waits for its end", state.as_str()));
     }
     if outcome.meta.cached {
         output::note("(kept from an earlier, equal call)");

@@ -1,9 +1,10 @@
 //! `toolyard list`: every tool of the yard, and every file that should have been one.
 
 use crate::output;
-use crate::wiring::{Place, Yard};
+use crate::remote::Remote;
+use crate::wiring::{Place, Yard, small_runtime};
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
-use toolyard_protocol::{Error, Sandbox, ToolSpec};
+use toolyard_protocol::{Error, ErrorKind, Sandbox, ToolSpec};
 use toolyard_wire::listing::{self, Listed};
 
 /// List the tools of the yard
@@ -11,6 +12,9 @@ use toolyard_wire::listing::{self, Listed};
 pub struct Args {}
 
 pub fn run(_: Args, place: Place) -> Result<u8, Error> {
+    if let Some(url) = &place.url {
+        return list_there(url, place.json);
+    }
     let yard = Yard::open(&place)?;
     let snapshot = yard.load();
     if place.json {
@@ -20,6 +24,29 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
     }
     Ok(0)
 }
+
+/// The tools of a running server.
+fn list_there(url: &str, as_json: bool) -> Result<u8, Error> {
+    let remote = Remote::new(url)?;
+    let list = small_runtime()?.block_on(remote.get(&["v1", "tools"], &[]))?;
+    if as_json {
+        output::line(list);
+        return Ok(0);
+    }
+    let tools = listing::read_list(&list)
+        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a list of tools: {what}")))?;
+    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
+    for tool in tools {
+        let first =
+            tool.description.as_deref().and_then(|text| text.lines().next()).unwrap_or("-").to_owned();
+        let cell = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+        rows.push(vec![cell(tool.exposed), cell(tool.kind), cell(tool.version), first]);
+    }
+    output::table(&rows);
+    Ok(0)
+}
+
+const HEADER: [&str; 4] = ["NAME", "KIND", "VERSION", "DESCRIPTION"];
 
 fn write_json(snapshot: &Snapshot) -> Vec<u8> {
     let specs = all_specs(snapshot);
@@ -38,8 +65,7 @@ fn write_json(snapshot: &Snapshot) -> Vec<u8> {
 }
 
 fn print_table(snapshot: &Snapshot) {
-    let header = ["NAME", "KIND", "VERSION", "DESCRIPTION"].map(str::to_owned).to_vec();
-    let mut rows = vec![header];
+    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
     for (spec, enabled) in all_specs(snapshot) {
         let version = spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string);
         let text = spec.about.description.as_deref().or(spec.about.title.as_deref()).unwrap_or("-");

@@ -1,15 +1,18 @@
 //! One file per command.
 
 pub mod audit;
+pub mod batch;
 pub mod call;
 pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod init;
+pub mod jobs;
 pub mod list;
 pub mod new;
 pub mod prepare;
 pub mod secret;
 pub mod serve;
 pub mod show;
+pub mod stdio;
 pub mod test;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use toolyard_edges::{Options, serve};
+use toolyard_engine::Engine;
 use toolyard_protocol::{Error, ErrorKind};
 
 /// Serve the yard over HTTP
@@ -24,11 +25,11 @@ pub struct Args {
 
 pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
     place.yard = args.dir.or(place.yard);
-    let mut yard = Yard::open(&place)?;
-    if let Some(text) = &args.listen {
-        yard.config.server.listen =
-            parse_listen(text).map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
-    }
+    let listen = args.listen.as_deref().map(parse_listen).transpose();
+    let listen = listen.map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
+    let yard = Yard::open_with(&place, |config| {
+        config.server.listen = listen.unwrap_or(config.server.listen);
+    })?;
     large_runtime()?.block_on(run_server(yard))
 }
 
@@ -45,12 +46,35 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     reload::tell(snapshot.problems());
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
+    let taking_up = tokio::spawn(take_up_jobs(engine.clone()));
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    serve(listener, engine.clone(), options(server), stop_signal()?).await;
+    let mcp = yard.mcp(&engine)?;
+    serve(listener, engine.clone(), mcp, options(server), stop_signal()?).await;
     drop(watcher);
+    taking_up.abort();
+    if let Some(jobs) = engine.jobs.if_open() {
+        jobs.shut_down().await;
+    }
     engine.audit.close();
     output::note("stopped");
     Ok(0)
+}
+
+/// Takes up the jobs that an earlier process left unfinished. A full disk does not keep the server from starting: it
+/// tries again until there is room.
+async fn take_up_jobs(engine: Arc<Engine>) {
+    let mut told = false;
+    loop {
+        match engine.jobs.jobs() {
+            Ok(jobs) => return jobs.tend(engine.registry.clone(), engine.passage()),
+            Err(error) if !told => {
+                told = true;
+                output::note(format!("warning: jobs are not available yet: {error}"));
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 /// The bounds of the listener, as configured.
@@ -64,7 +88,7 @@ pub fn options(server: &Server) -> Options {
 }
 
 /// Resolves at the first SIGINT or SIGTERM.
-fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Internal, format!("signals cannot be caught: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;

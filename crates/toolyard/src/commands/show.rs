@@ -120,6 +120,9 @@ fn conduct(conduct: &Conduct) -> Vec<String> {
             retry.backoff.as_millis()
         ));
     }
+    if conduct.dialog {
+        lines.push("dialog          talks with its caller while it runs".to_owned());
+    }
     if conduct.context {
         lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());
     }

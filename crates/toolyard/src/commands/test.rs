@@ -66,13 +66,14 @@ fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
 async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
     let options = super::serve::options(&yard.config.server);
-    Some(tokio::spawn(serve(listener, engine, options, std::future::pending())))
+    let mcp = yard.mcp(&engine).ok()?;
+    Some(tokio::spawn(serve(listener, engine, mcp, options, std::future::pending())))
 }
 
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {
     let arguments = json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?;
     let call = Call::new(engine.call_id(), entry.spec.exposed.as_str(), arguments, Edge::Cli);
-    compare(&engine.run(call).await, &example.expect)
+    compare(&engine.run(call, &toolyard_protocol::Nobody).await, &example.expect)
 }
 
 fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {

@@ -1,8 +1,12 @@
 //! `[audit]`: how hard and how long records are kept.
 
+use super::shown;
 use std::time::Duration;
 use toolyard_engine::audit::SyncMode;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
+
+const DAY: u64 = 24 * 60 * 60;
 
 pub struct Audit {
     pub sync: SyncMode,
@@ -27,7 +31,16 @@ impl Audit {
             None => {}
         }
         if let Some(days) = fields.integer("retention_days", 1..=36_500) {
-            self.retention = Some(Duration::from_secs(days * 24 * 60 * 60));
+            self.retention = Some(Duration::from_secs(days * DAY));
         }
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let sync = match self.sync {
+            SyncMode::Batched => "batched",
+            SyncMode::Always => "always",
+        };
+        let days = self.retention.map(|retention| retention.as_secs() / DAY);
+        vec![("sync", shown::text(sync)), ("retention_days", shown::optional(days))]
     }
 }

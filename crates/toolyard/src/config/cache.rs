@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use toolyard_engine::cache::Options;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
@@ -15,6 +16,12 @@ impl Cache {
         self.max_bytes = fields.integer("max_bytes", 4096..=1 << 40).or(self.max_bytes);
         let year = 366 * 24 * 60 * 60;
         self.ttl = fields.integer("ttl_seconds", 1..=year).map(Duration::from_secs).or(self.ttl);
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let options = self.options();
+        let ttl = Setting::Number(options.ttl.as_secs());
+        vec![("max_bytes", Setting::Number(options.max_bytes)), ("ttl_seconds", ttl)]
     }
 
     pub fn options(&self) -> Options {

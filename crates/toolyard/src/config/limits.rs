@@ -1,8 +1,10 @@
 //! `[limits]`: bounds of tools that state none themselves.
 
+use super::shown;
 use std::time::Duration;
 use toolyard_protocol::Limits as ToolLimits;
 use toolyard_runtimes::Defaults;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
@@ -18,6 +20,15 @@ impl Limits {
         self.timeout = fields.integer("timeout_ms", 1..=day).map(Duration::from_millis).or(self.timeout);
         self.input = fields.integer("input", 1..=1 << 30).map(|bytes| bytes as usize).or(self.input);
         self.output = fields.integer("output", 1..=1 << 30).map(|bytes| bytes as usize).or(self.output);
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let bytes = |value: Option<usize>| shown::optional(value.map(|bytes| bytes as u64));
+        vec![
+            ("timeout_ms", shown::optional(self.timeout.map(|timeout| timeout.as_millis() as u64))),
+            ("input", bytes(self.input)),
+            ("output", bytes(self.output)),
+        ]
     }
 
     /// The seeds' defaults, unless the configuration has its own.

@@ -1,11 +1,14 @@
 //! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
 
 mod audit;
+mod builtin;
 mod cache;
 mod environment;
+mod jobs;
 mod limits;
 mod sandbox;
 mod server;
+mod shown;
 mod state;
 
 use std::ffi::OsString;
@@ -20,8 +23,10 @@ pub struct Config {
     pub limits: limits::Limits,
     pub audit: audit::Audit,
     pub cache: cache::Cache,
+    pub jobs: jobs::Jobs,
     pub sandbox: sandbox::Sandbox,
     pub state: state::State,
+    pub builtin: builtin::Builtin,
 }
 
 impl Config {
@@ -90,6 +95,8 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("limits", |config, fields| config.limits.read(fields)),
     ("audit", |config, fields| config.audit.read(fields)),
     ("cache", |config, fields| config.cache.read(fields)),
+    ("jobs", |config, fields| config.jobs.read(fields)),
     ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
+    ("builtin", |config, fields| config.builtin.read(fields)),
 ];

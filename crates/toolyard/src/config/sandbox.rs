@@ -1,6 +1,8 @@
 //! `[sandbox]`: how strong the walls may be, and what happens to tools that this machine cannot confine.
 
+use super::shown;
 use toolyard_runtimes::Unconfined;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_runtimes::child::Level;
 use toolyard_wire::doc::Fields;
 
@@ -40,5 +42,18 @@ impl Sandbox {
             }
             None => {}
         }
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let level = match self.level {
+            Level::Full => "full",
+            Level::Landlock => "landlock",
+            Level::None => "none",
+        };
+        let unavailable = match self.when_unavailable {
+            Unconfined::Refuse => "refuse",
+            Unconfined::Run => "run unconfined",
+        };
+        vec![("level", shown::text(level)), ("when_unavailable", shown::text(unavailable))]
     }
 }

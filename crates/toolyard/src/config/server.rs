@@ -1,7 +1,9 @@
 //! `[server]`: where to listen and how patient to be.
 
+use super::shown;
 use std::net::SocketAddr;
 use std::time::Duration;
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
 
 pub struct Server {
@@ -39,6 +41,15 @@ impl Server {
         if let Some(value) = fields.integer("drain_ms", 0..=3_600_000) {
             self.drain = Duration::from_millis(value);
         }
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        vec![
+            ("listen", shown::text(self.listen)),
+            ("max_connections", shown::number(self.max_connections)),
+            ("max_body", shown::number(self.max_body)),
+            ("drain_ms", shown::milliseconds(self.drain)),
+        ]
     }
 }
 

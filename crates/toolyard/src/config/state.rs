@@ -1,6 +1,8 @@
 //! `[state]`: where the yard keeps what it must remember.
 
-use std::path::PathBuf;
+use super::shown;
+use std::path::{Path, PathBuf};
+use toolyard_runtimes::builtin::Setting;
 use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
@@ -14,5 +16,10 @@ impl State {
         if let Some(dir) = fields.text("dir") {
             self.dir = Some(PathBuf::from(dir));
         }
+    }
+
+    pub fn settings(&self) -> Vec<(&'static str, Setting)> {
+        let dir = self.dir.as_deref().unwrap_or(Path::new(".toolyard"));
+        vec![("dir", shown::text(dir.display()))]
     }
 }

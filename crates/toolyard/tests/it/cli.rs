@@ -198,7 +198,7 @@ fn completions_are_there_for_each_shell_and_know_the_commands() {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_program_quietly() {
-    let yard = Yard::new();
+    let yard = Yard::without_secret();
     yard.shell(Kind::Cli, "much", "head -c 200000 /dev/zero | tr '\\0' 1");
     let program = yard.command();
     let mut command = std::process::Command::new("/bin/sh");

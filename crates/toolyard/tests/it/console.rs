@@ -3,7 +3,7 @@
 //! In a `console` block a line `$ command` is run by a shell in a folder with `examples/yard`; the lines after it are
 //! what it prints, on either stream. `…` stands for anything within a line, a line `…` for any lines.
 
-use crate::support::{Yard, run_for};
+use crate::support::{Yard, planted, run_for};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -65,6 +65,7 @@ fn run(base: &Yard, command: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
     shell.env("PATH", format!("{}:{tools}:{path}", program.parent().unwrap().display()));
+    shell.env(planted::VARIABLE, planted::secret());
     let ran = run_for(shell, Duration::from_secs(60));
     // Notes go to stderr, so a page may show them before or after the result.
     ran.stdout

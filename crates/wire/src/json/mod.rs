@@ -1,9 +1,11 @@
 //! JSON as bytes: a strict scanner for what comes in, a small writer for what goes out.
 
+mod pointer;
 mod pretty;
 mod scan;
 mod write;
 
+pub use pointer::{elements, is_pointer, pointer};
 pub use pretty::pretty;
 pub use scan::{Defect, Kind, MAX_DEPTH, Token, Tokens, scan};
 pub use write::Object;

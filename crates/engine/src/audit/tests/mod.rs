@@ -40,7 +40,7 @@ impl Drop for Scratch {
 }
 
 /// Stands in for `wire`, and holds callers to its contract: what is asked for members must be flat.
-pub(super) struct View;
+pub(crate) struct View;
 
 impl JsonView for View {
     fn redacted(&self, payload: &Payload, cap: usize) -> Result<Vec<u8>, Error> {
@@ -63,7 +63,7 @@ impl JsonView for View {
 }
 
 /// A clock that moves only when told.
-pub(super) struct Hands(pub AtomicU64);
+pub(crate) struct Hands(pub AtomicU64);
 
 impl Hands {
     pub fn at(ms: u64) -> Arc<Hands> {
@@ -90,7 +90,7 @@ fn open(state: &Path, options: Options) -> Arc<AuditLog> {
     AuditLog::open(state, options, Arc::new(SystemClock), Arc::new(SystemRandom), Arc::new(View)).unwrap()
 }
 
-pub(super) fn call(arguments: &'static str) -> Call {
+pub(crate) fn call(arguments: &'static str) -> Call {
     call_with(new_id(&SystemClock, &SystemRandom), arguments)
 }
 
@@ -102,13 +102,13 @@ fn call_with(id: Id, arguments: &'static str) -> Call {
         identity: Identity::local(),
         edge: Edge::Cli,
         deadline: None,
-        timing_hint: None,
+        wait: Default::default(),
         trace: None,
         idempotency_key: None,
     }
 }
 
-pub(super) fn spec() -> ToolSpec {
+pub(crate) fn spec() -> ToolSpec {
     ToolSpec {
         name: ToolName::parse("example.echo").unwrap(),
         exposed: ExposedName::parse("echo").unwrap(),

@@ -78,7 +78,7 @@ impl Empty {
         let flags = CString::new([TreeLevel::UserPidNamespace.letter(), record::FLAG_PLAN]).ok()?;
         let prepared = Prepared::new(&flags, &waiting).ok()?;
         let pid = prepared
-            .spawn(&image.path, [&stdin_theirs, &output_theirs, &output_theirs, &control_theirs], None)
+            .spawn(&image.path, [&stdin_theirs, &output_theirs, &output_theirs, &control_theirs], Vec::new())
             .ok()?;
         drop(control_theirs);
         let found = look(pid);

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::place::{Access, Place, places};
-use super::view::System;
+use super::place::{Access, Place};
+use super::system::System;
 use super::{Plan, op, refused};
 use crate::child::{ChildError, Confinement, Level, Network};
 
@@ -60,7 +60,12 @@ impl Abi {
     }
 }
 
-pub fn write(plan: &mut Plan, confinement: &Confinement, system: &System) -> Result<(), ChildError> {
+pub fn write(
+    plan: &mut Plan,
+    confinement: &Confinement,
+    system: &System,
+    places: &[Place],
+) -> Result<(), ChildError> {
     let abi = system.abi;
     if abi.0 == 0 {
         return match confinement.level {
@@ -79,8 +84,8 @@ pub fn write(plan: &mut Plan, confinement: &Confinement, system: &System) -> Res
     plan.step(op::RULESET).number(size).long(abi.files()).long(tcp).long(scoped);
     let mut rules = Rules { plan, all: abi.files() };
     match confinement.level {
-        Level::Full => rules.inside_namespaces(confinement)?,
-        _ => rules.alone(confinement, system)?,
+        Level::Full => rules.inside_namespaces(places),
+        _ => rules.alone(confinement, system, places)?,
     }
     plan.step(op::RESTRICT);
     Ok(())
@@ -93,19 +98,22 @@ struct Rules<'a> {
 
 impl Rules<'_> {
     /// Everything visible may be read; the mounts say what is visible.
-    fn inside_namespaces(&mut self, confinement: &Confinement) -> Result<(), ChildError> {
+    fn inside_namespaces(&mut self, places: &[Place]) {
         self.grant(Path::new("/"), LOOK, true);
         self.grant(Path::new("/tmp"), self.change(), true);
         // The view has nothing else in it.
         self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
-        let (places, _) = places(confinement)?;
         for place in places.iter().filter(|place| place.access == Access::Write) {
             self.grant(&place.path, self.change(), place.is_dir);
         }
-        Ok(())
     }
 
-    fn alone(&mut self, confinement: &Confinement, system: &System) -> Result<(), ChildError> {
+    fn alone(
+        &mut self,
+        confinement: &Confinement,
+        system: &System,
+        places: &[Place],
+    ) -> Result<(), ChildError> {
         let resolver = if confinement.network == Network::Allow { &system.resolver[..] } else { &[] };
         for place in system.visible.iter().chain(resolver) {
             self.grant(&place.path, LOOK, place.is_dir);
@@ -118,7 +126,6 @@ impl Rules<'_> {
             self.grant(path, READ_FILE | READ_DIR, path.is_dir());
         }
         self.plan.step(op::RULE_SELF).long(READ_FILE | READ_DIR);
-        let (places, _) = places(confinement)?;
         let hidden = |place: &&Place| place.access == Access::Hidden;
         let hidden: Vec<PathBuf> = places.iter().filter(hidden).map(|place| place.path.clone()).collect();
         let mut left = MAX_SIBLINGS;

@@ -5,6 +5,7 @@ mod empty;
 mod filter;
 mod landlock;
 mod place;
+mod system;
 mod view;
 
 // Both sides compile the same file, so the two can't disagree about a byte.
@@ -13,12 +14,13 @@ mod op;
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{ChildError, Confinement, Level, Network, PROXY_PORT};
 pub use empty::Empty;
-pub use op::LISTENER;
-pub use view::System;
+pub use op::{KEPT, LISTENER, MOUNTS};
+use place::Wanted;
+pub use system::System;
 
 /// What no tool may exceed even where its cap comes from elsewhere: one step late is early enough.
 const CPU_GRACE_SECONDS: u64 = 1;
@@ -30,12 +32,32 @@ pub struct Plan {
     bytes: Vec<u8>,
     /// Where each step begins.
     steps: Vec<usize>,
+    /// What of the machine is shown, and what of that is masked again.
+    pub shown: Vec<PathBuf>,
+    pub masked: Vec<PathBuf>,
 }
 
 impl Plan {
-    /// `None`: there is nothing to do.
-    pub fn new(confinement: &Confinement, system: &System, cwd: &Path) -> Result<Option<Plan>, ChildError> {
-        let mut plan = Plan { bytes: vec![0; op::HEADER], steps: Vec::new() };
+    /// The steps that make a view and hand it over to be kept: it holds nothing that belongs to one run alone.
+    pub fn view(confinement: &Confinement, system: &System) -> Result<Plan, ChildError> {
+        let mut plan = Plan::empty();
+        plan.step(op::KEEP);
+        view::prepare(&mut plan, confinement, system, &place::wanted(confinement)?);
+        plan.finish(libc::CLONE_NEWNS)
+    }
+
+    /// `None`: there is nothing to do. `kept`: the view comes from outside.
+    pub fn new(
+        confinement: &Confinement,
+        system: &System,
+        cwd: &Path,
+        kept: bool,
+    ) -> Result<Option<Plan>, ChildError> {
+        let mut plan = Plan::empty();
+        let wanted = match confinement.level {
+            Level::None => Wanted::default(),
+            _ => place::wanted(confinement)?,
+        };
         let namespaces = match confinement.level {
             Level::None => 0,
             Level::Landlock => {
@@ -46,8 +68,15 @@ impl Plan {
             }
             Level::Full => {
                 let (network, ipc) = plan.shared(confinement.network, system);
-                view::write(&mut plan, confinement, system, cwd)?;
-                libc::CLONE_NEWNS | libc::CLONE_NEWUTS | ipc | network
+                if kept {
+                    plan.step(op::VIEW).number(op::MOUNTS as u32);
+                } else {
+                    view::prepare(&mut plan, confinement, system, &wanted);
+                }
+                view::finish(&mut plan, confinement, system, &wanted, kept);
+                plan.step(op::CHDIR).text(cwd.as_os_str().as_bytes());
+                let mounts = if kept { 0 } else { libc::CLONE_NEWNS };
+                mounts | libc::CLONE_NEWUTS | ipc | network
             }
         };
         plan.limits(confinement);
@@ -56,24 +85,28 @@ impl Plan {
                 plan.step(op::LISTEN).number(u32::from(PROXY_PORT));
             }
             plan.step(op::POWERLESS);
-            landlock::write(&mut plan, confinement, system)?;
+            landlock::write(&mut plan, confinement, system, &wanted.places)?;
             // The last step: it forbids what the others do.
-            plan.step(op::FILTER).block(&filter::program(
-                confinement.level,
-                confinement.network,
-                system.empty.is_some(),
-            ));
+            plan.step(op::FILTER).block(&system.filter(confinement));
         }
         if plan.steps.is_empty() {
             return Ok(None);
         }
-        if plan.bytes.len() > op::MAX {
+        plan.finish(namespaces).map(Some)
+    }
+
+    fn empty() -> Plan {
+        Plan { bytes: vec![0; op::HEADER], steps: Vec::new(), shown: Vec::new(), masked: Vec::new() }
+    }
+
+    fn finish(mut self, namespaces: i32) -> Result<Plan, ChildError> {
+        if self.bytes.len() > op::MAX {
             return Err(refused("too many paths for one program", libc::E2BIG));
         }
-        let length = (plan.bytes.len() as u32).to_le_bytes();
-        plan.bytes[..4].copy_from_slice(&length);
-        plan.bytes[4..8].copy_from_slice(&(namespaces as u32).to_le_bytes());
-        Ok(Some(plan))
+        let length = (self.bytes.len() as u32).to_le_bytes();
+        self.bytes[..4].copy_from_slice(&length);
+        self.bytes[4..8].copy_from_slice(&(namespaces as u32).to_le_bytes());
+        Ok(self)
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -184,6 +217,10 @@ fn describe(step: &[u8]) -> Option<String> {
         op::RESTRICT => "put the Landlock rules in force".into(),
         op::FILTER => "put the system call filter in force".into(),
         op::JOIN => "enter an empty namespace".into(),
+        op::KEEP => "hand over the view".into(),
+        op::VIEW => "take a copy of the view".into(),
+        op::MOVE => format!("show /{}", texts(0).1),
+        op::SEAL => format!("seal /{}", texts(0).0),
         _ => return None,
     })
 }
@@ -194,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_step_that_failed_is_told_in_words() {
-        let mut plan = Plan { bytes: vec![0; op::HEADER], steps: Vec::new() };
+        let mut plan = Plan::empty();
         plan.step(op::DIR).number(0o755).text("home/x");
         plan.step(op::BIND).number(1).text("/home/x").text("home/x");
         let words = |step| plan.failed(step, io::Error::from_raw_os_error(libc::EPERM)).to_string();
@@ -209,8 +246,8 @@ mod tests {
             crate::child::TreeLevel::Subreaper,
             &crate::child::image::Image::in_memory().unwrap(),
         );
-        assert!(Plan::new(&Confinement::none(), &system, Path::new("/")).unwrap().is_none());
+        assert!(Plan::new(&Confinement::none(), &system, Path::new("/"), false).unwrap().is_none());
         let files = Confinement { files: Some(10), ..Confinement::none() };
-        assert_eq!(Plan::new(&files, &system, Path::new("/")).unwrap().unwrap().steps.len(), 1);
+        assert_eq!(Plan::new(&files, &system, Path::new("/"), false).unwrap().unwrap().steps.len(), 1);
     }
 }

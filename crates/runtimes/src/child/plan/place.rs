@@ -31,9 +31,16 @@ pub struct Link {
     pub target: PathBuf,
 }
 
-/// Every place of `confinement`, outer ones first, so that the more exact word is the last; and the links that
-/// lead to them.
-pub fn places(confinement: &Confinement) -> Result<(Vec<Place>, Vec<Link>), ChildError> {
+/// What a confinement names, as it is on disk.
+#[derive(Default)]
+pub struct Wanted {
+    /// Outer ones first, so that the more exact word is the last.
+    pub places: Vec<Place>,
+    /// Those that lead to them.
+    pub links: Vec<Link>,
+}
+
+pub fn wanted(confinement: &Confinement) -> Result<Wanted, ChildError> {
     let mut places: Vec<Place> = Vec::new();
     let mut links = Vec::new();
     for (list, access) in [
@@ -57,7 +64,7 @@ pub fn places(confinement: &Confinement) -> Result<(Vec<Place>, Vec<Link>), Chil
         }
         same
     });
-    Ok((places, links))
+    Ok(Wanted { places, links })
 }
 
 /// `None`: hidden and not there.
@@ -134,7 +141,7 @@ mod tests {
             hidden: vec![root.join("link/state"), root.join("none")],
             ..Confinement::at(Level::Full)
         };
-        let (places, links) = places(&confinement).unwrap();
+        let Wanted { places, links } = wanted(&confinement).unwrap();
         let told: Vec<_> = places.iter().map(|place| (place.path.as_path(), place.access)).collect();
         let real = root.join("real");
         assert_eq!(told, [(&*real, Access::Write), (&*real.join("state"), Access::Hidden)]);

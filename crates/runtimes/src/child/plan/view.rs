@@ -1,189 +1,42 @@
 //! The file system as a fully confined program sees it: the system's own folders, what was granted, and nothing
 //! else.
+//!
+//! It is made in two parts. The first is the same for every run that is granted the same, so it can be kept and copied.
+//! The second is the run's own: `/tmp`, and `/proc`, which shows its processes. What is granted below `/tmp` waits
+//! in the root's own `/tmp`, where nobody sees it, until the private one is there to move it to.
 
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::empty::Empty;
-use super::landlock::Abi;
-use super::place::{self, Access, Link, Place, places};
+use super::place::{Access, Link, Place, Wanted};
+use super::system::System;
 use super::{Plan, op};
-use crate::child::image::Image;
-use crate::child::{ChildError, Confinement, Level, Network, TreeLevel};
+use crate::child::{Confinement, Network};
 
 const RDONLY: u32 = 1;
 const NOSUID: u32 = 2;
 const NODEV: u32 = 4;
 const NOEXEC: u32 = 8;
 
-/// Where programs and libraries live.
-const PROGRAMS: [&str; 10] = [
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix/store",
-    "/gnu/store",
-    "/sys/devices/system/cpu",
-];
-/// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
-/// owner or its secrets.
-const CONFIGURATION: [&str; 7] =
-    ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
-/// Small files of the same kind: a copy costs less than a mount.
-const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
-const MAX_COPY: u64 = 16 << 10;
-/// Folders with a version in their names.
-const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
-/// Only with the machine's network.
-const RESOLVER: [&str; 6] = ["resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"];
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const TMP: &str = "/tmp";
+/// Where a private `/tmp` is filled before it takes its place.
+const OWN: &str = "/.own";
 /// Readable by uid 0 without any capability, and of no use to a tool.
 const MASKED: [&str; 1] = ["/proc/keys"];
 
-/// What every confined program sees, looked up once.
-pub struct System {
-    pub abi: Abi,
-    pub visible: Vec<Place>,
-    pub resolver: Vec<Place>,
-    pub devices: Vec<PathBuf>,
-    pub copies: Vec<Copied>,
-    pub empty: Option<Empty>,
-    links: Vec<Link>,
-    uid: u32,
-    gid: u32,
-}
-
-/// A small file that is copied into the view.
-pub struct Copied {
-    path: PathBuf,
-    /// Where its links lead, for rules about the machine's own view.
-    pub true_path: PathBuf,
-    content: Vec<u8>,
-}
-
-impl Copied {
-    fn new(path: &str) -> Option<Copied> {
-        let true_path = fs::canonicalize(path).ok()?;
-        let small = fs::metadata(&true_path).is_ok_and(|meta| meta.len() <= MAX_COPY);
-        let content = small.then(|| fs::read(&true_path).ok())??;
-        Some(Copied { path: path.into(), true_path, content })
-    }
-}
-
-impl System {
-    /// `level` is how trees are held, and so whether tools come with a user namespace.
-    pub fn new(level: TreeLevel, image: &Image) -> System {
-        let mut links = Vec::new();
-        let etc = |name: &str| Path::new("/etc").join(name);
-        let versioned = fs::read_dir("/etc").into_iter().flatten().flatten();
-        let versioned = versioned.map(|entry| entry.path()).filter(|path| {
-            let name = path.file_name().unwrap_or_default().as_bytes();
-            VERSIONED.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
-        });
-        let paths = PROGRAMS.into_iter().map(PathBuf::from);
-        let paths: Vec<PathBuf> = paths.chain(CONFIGURATION.map(etc)).chain(versioned).collect();
-        let visible = present(paths, &mut links);
-        let resolver = present(RESOLVER.map(etc).to_vec(), &mut links);
-        links.sort();
-        links.dedup();
-        let is_device =
-            |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device());
-        let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
-        // SAFETY: plain calls without arguments.
-        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-        let copies = COPIED.into_iter().filter_map(Copied::new).collect();
-        let abi = Abi::of_this_kernel();
-        System {
-            abi,
-            visible,
-            resolver,
-            devices,
-            copies,
-            empty: Empty::new(abi, level, image),
-            links,
-            uid,
-            gid,
-        }
-    }
-}
-
-impl System {
-    /// The namespaces that a program at this level enters.
-    pub fn shared(&self, level: Level) -> Option<&Empty> {
-        self.empty.as_ref().filter(|_| level == Level::Full)
-    }
-}
-
-/// Those of `paths` that exist, each once and none inside another.
-fn present(paths: Vec<PathBuf>, links: &mut Vec<Link>) -> Vec<Place> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    for path in paths {
-        let mut followed = Vec::new();
-        if let Ok(path) = place::true_path(&path, &mut followed) {
-            links.extend(followed);
-            found.push(path);
-        }
-    }
-    found.sort();
-    found.dedup_by(|later, kept| later.starts_with(kept));
-    let place = |path: PathBuf| Place { is_dir: path.is_dir(), path, access: Access::Read };
-    found.into_iter().map(place).collect()
-}
-
-pub fn write(
-    plan: &mut Plan,
-    confinement: &Confinement,
-    system: &System,
-    cwd: &Path,
-) -> Result<(), ChildError> {
-    let (wanted, links) = places(confinement)?;
+/// The part that can be kept. Nothing in it can be changed by who is given a copy.
+pub fn prepare(plan: &mut Plan, confinement: &Confinement, system: &System, wanted: &Wanted) {
     plan.step(op::ROOT);
-    let mut view = View { plan, layers: Vec::new(), made: Vec::new() };
-    for dir in ["/etc", "/dev", "/proc", "/tmp", "/var"] {
+    let later = Later::new(wanted);
+    let mut view = View { plan, later: &later, layers: Vec::new(), made: Vec::new(), masks: Vec::new() };
+    for dir in ["/etc", "/dev", "/proc", TMP, "/var"] {
         view.folder(Path::new(dir));
     }
-    view.private("/tmp", confinement.tmp_bytes);
-    let resolver = if confinement.network == Network::Allow { &system.resolver[..] } else { &[] };
-    for place in system.visible.iter().chain(resolver) {
-        view.show(place, RDONLY | NOSUID | NODEV);
+    if later.is_moved() {
+        view.folder(Path::new(OWN));
     }
-    for path in &system.devices {
-        view.file(path, b"");
-        view.plan.step(op::BIND).number(NOSUID | NOEXEC).text(path.as_os_str().as_bytes()).inside(path);
-    }
-    view.plan.step(op::PROC).text("proc");
-    for copied in &system.copies {
-        view.file(&copied.path, &copied.content);
-    }
-    view.identity(system, confinement.network);
-    for (target, path) in [
-        ("/proc/self/fd", "/dev/fd"),
-        ("/proc/self/fd/0", "/dev/stdin"),
-        ("/proc/self/fd/1", "/dev/stdout"),
-        ("/proc/self/fd/2", "/dev/stderr"),
-        ("/tmp", "/var/tmp"),
-        // Shared memory is files in a tmpfs; one such folder is enough, and half as dear.
-        ("/tmp", "/dev/shm"),
-        ("/proc/self/mounts", "/etc/mtab"),
-    ] {
-        view.link(Path::new(target), Path::new(path));
-    }
-    for link in &system.links {
-        view.link(&link.target, &link.path);
-    }
-    view.file(Path::new("/.empty"), b"");
-    if system.uid == 0 {
-        for path in MASKED.into_iter().map(Path::new).filter(|path| path.exists()) {
-            view.mask_file(path);
-        }
-    }
-    for place in &wanted {
+    view.system(system, confinement.network);
+    for place in &wanted.places {
         match (place.access, place.is_dir) {
             (Access::Read, _) if view.is_plainly_shown(place, system) => {}
             (Access::Read, _) => view.show(place, RDONLY | NOSUID | NODEV),
@@ -192,23 +45,160 @@ pub fn write(
             (Access::Hidden, false) => view.mask_file_if_shown(&place.path),
         }
     }
-    for link in &links {
+    for link in wanted.links.iter().filter(|link| !later.links.contains(link)) {
         view.link(&link.target, &link.path);
     }
+    view.seal();
     plan.step(op::PIVOT);
-    plan.step(op::CHDIR).text(cwd.as_os_str().as_bytes());
-    Ok(())
+}
+
+/// The part that is the run's own. `kept`: the first one is a copy, with somebody else's `/proc` in it, without which
+/// the kernel would let no ordinary user have one.
+pub fn finish(plan: &mut Plan, confinement: &Confinement, system: &System, wanted: &Wanted, kept: bool) {
+    let later = Later::new(wanted);
+    if !later.whole {
+        let at = if later.is_moved() { OWN } else { TMP };
+        // Inodes cost memory that `size` does not count.
+        let bytes = confinement.tmp_bytes;
+        let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 4096).max(64));
+        plan.step(op::TMPFS).number(NOSUID | NODEV).text(options).inside(Path::new(at));
+    }
+    for (index, place) in later.places.iter().enumerate() {
+        let target = own_folders(plan, &place.path);
+        if place.is_dir {
+            plan.step(op::DIR).number(0o755).inside(&target);
+        } else {
+            plan.step(op::FILE).inside(&target).block(b"");
+        }
+        plan.step(op::MOVE).inside(&waiting(index)).inside(&target);
+    }
+    for link in &later.links {
+        let path = own_folders(plan, &link.path);
+        plan.step(op::SYMLINK).text(link.target.as_os_str().as_bytes()).inside(&path);
+    }
+    if later.is_moved() {
+        plan.step(op::MOVE).inside(Path::new(OWN)).inside(Path::new(TMP));
+    }
+    if kept {
+        plan.step(op::PROC).text("proc");
+    }
+    if system.uid == 0 {
+        for path in MASKED.into_iter().map(Path::new).filter(|path| path.exists()) {
+            plan.step(op::BIND).number(RDONLY | NOSUID | NODEV | NOEXEC).text(".empty").inside(path);
+        }
+    }
+}
+
+/// Makes the folders on the way to a path below `/tmp` where the private one is being filled; gives the path there.
+fn own_folders(plan: &mut Plan, path: &Path) -> PathBuf {
+    let mut at = PathBuf::from(OWN);
+    let below = path.strip_prefix(TMP).unwrap_or(path);
+    for folder in below.parent().into_iter().flat_map(Path::components) {
+        at.push(folder);
+        plan.step(op::DIR).number(0o755).inside(&at);
+    }
+    Path::new(OWN).join(below)
+}
+
+/// Where what is granted below `/tmp` waits.
+fn waiting(index: usize) -> PathBuf {
+    Path::new(TMP).join(index.to_string())
+}
+
+/// What must wait for the private `/tmp`.
+struct Later<'a> {
+    /// None inside another.
+    places: Vec<&'a Place>,
+    links: Vec<&'a Link>,
+    /// All of the machine's `/tmp` was granted, so there is no private one.
+    whole: bool,
+}
+
+impl Later<'_> {
+    fn new(wanted: &Wanted) -> Later<'_> {
+        let granted = || wanted.places.iter().filter(|place| place.access != Access::Hidden);
+        let whole = granted().any(|place| Path::new(TMP).starts_with(&place.path));
+        let mut later = Later { places: Vec::new(), links: Vec::new(), whole };
+        if whole {
+            return later;
+        }
+        for place in granted().filter(|place| place.path.starts_with(TMP)) {
+            if !later.holds(&place.path) {
+                later.places.push(place);
+            }
+        }
+        let links = wanted.links.iter().filter(|link| link.path.starts_with(TMP));
+        later.links = links.filter(|link| !later.holds(&link.path)).collect();
+        later
+    }
+
+    fn is_moved(&self) -> bool {
+        !self.places.is_empty() || !self.links.is_empty()
+    }
+
+    fn holds(&self, path: &Path) -> bool {
+        self.places.iter().any(|place| path.starts_with(&place.path))
+    }
+
+    /// Where a path of the view is while the first part is made.
+    fn at(&self, path: &Path) -> PathBuf {
+        for (index, place) in self.places.iter().enumerate() {
+            if path == place.path {
+                return waiting(index);
+            }
+            if let Ok(below) = path.strip_prefix(&place.path) {
+                return waiting(index).join(below);
+            }
+        }
+        path.to_owned()
+    }
 }
 
 struct View<'a> {
     plan: &'a mut Plan,
+    later: &'a Later<'a>,
     /// What of the old root is visible (true) or masked again (false); the deepest word counts.
     layers: Vec<(PathBuf, bool)>,
     /// Folders made in the new one.
     made: Vec<PathBuf>,
+    /// Folders put over hidden ones.
+    masks: Vec<PathBuf>,
 }
 
 impl View<'_> {
+    /// What every program sees.
+    fn system(&mut self, system: &System, network: Network) {
+        let resolver = if network == Network::Allow { &system.resolver[..] } else { &[] };
+        for place in system.visible.iter().chain(resolver) {
+            self.show(place, RDONLY | NOSUID | NODEV);
+        }
+        for path in &system.devices {
+            self.file(path, b"");
+            self.plan.step(op::BIND).number(NOSUID | NOEXEC).text(path.as_os_str().as_bytes()).inside(path);
+        }
+        self.plan.step(op::PROC).text("proc");
+        for copied in &system.copies {
+            self.file(&copied.path, &copied.content);
+        }
+        self.identity(system, network);
+        for (target, path) in [
+            ("/proc/self/fd", "/dev/fd"),
+            ("/proc/self/fd/0", "/dev/stdin"),
+            ("/proc/self/fd/1", "/dev/stdout"),
+            ("/proc/self/fd/2", "/dev/stderr"),
+            (TMP, "/var/tmp"),
+            // Shared memory is files in a tmpfs; one such folder is enough, and half as dear.
+            (TMP, "/dev/shm"),
+            ("/proc/self/mounts", "/etc/mtab"),
+        ] {
+            self.link(Path::new(target), Path::new(path));
+        }
+        for link in &system.links {
+            self.link(&link.target, &link.path);
+        }
+        self.file(Path::new("/.empty"), b"");
+    }
+
     fn show(&mut self, place: &Place, attributes: u32) {
         if place.is_dir {
             self.folder(&place.path);
@@ -216,7 +206,9 @@ impl View<'_> {
             self.file(&place.path, b"");
         }
         let source = place.path.as_os_str().as_bytes();
-        self.plan.step(op::BIND).number(attributes).text(source).inside(&place.path);
+        let at = self.later.at(&place.path);
+        self.plan.step(op::BIND).number(attributes).text(source).inside(&at);
+        self.plan.shown.push(place.path.clone());
         self.layers.push((place.path.clone(), true));
     }
 
@@ -236,10 +228,9 @@ impl View<'_> {
         if path.parent().is_none() || self.is_shown(path) || self.made.iter().any(|made| made == path) {
             return;
         }
-        if let Some(parent) = path.parent() {
-            self.folder(parent);
-        }
-        self.plan.step(op::DIR).number(0o755).inside(path);
+        self.parent(path);
+        let at = self.later.at(path);
+        self.plan.step(op::DIR).number(0o755).inside(&at);
         self.made.push(path.to_owned());
     }
 
@@ -247,10 +238,9 @@ impl View<'_> {
         if self.is_shown(path) {
             return;
         }
-        if let Some(parent) = path.parent() {
-            self.folder(parent);
-        }
-        self.plan.step(op::FILE).inside(path).block(content);
+        self.parent(path);
+        let at = self.later.at(path);
+        self.plan.step(op::FILE).inside(&at).block(content);
     }
 
     /// A link, unless it comes with something that is shown.
@@ -258,17 +248,17 @@ impl View<'_> {
         if self.is_shown(path) {
             return;
         }
-        if let Some(parent) = path.parent() {
-            self.folder(parent);
-        }
-        self.plan.step(op::SYMLINK).text(target.as_os_str().as_bytes()).inside(path);
+        self.parent(path);
+        let at = self.later.at(path);
+        self.plan.step(op::SYMLINK).text(target.as_os_str().as_bytes()).inside(&at);
     }
 
-    fn private(&mut self, path: &str, bytes: u64) {
-        // Inodes cost memory that `size` does not count.
-        let inodes = (bytes / 4096).max(64);
-        let options = format!("mode=1777,size={bytes},nr_inodes={inodes}");
-        self.plan.step(op::TMPFS).number(NOSUID | NODEV).text(options).inside(Path::new(path));
+    /// The folder that something is put in; what waits has its folders made later.
+    fn parent(&mut self, path: &Path) {
+        let waits = self.later.places.iter().any(|place| place.path == path);
+        if let Some(parent) = path.parent().filter(|_| !waits) {
+            self.folder(parent);
+        }
     }
 
     fn mask_folder(&mut self, path: &Path) {
@@ -276,7 +266,10 @@ impl View<'_> {
             return;
         }
         let options = "mode=755,size=4k,nr_inodes=64";
-        self.plan.step(op::TMPFS).number(NOSUID | NODEV).text(options).inside(path);
+        let at = self.later.at(path);
+        self.plan.step(op::TMPFS).number(NOSUID | NODEV).text(options).inside(&at);
+        self.plan.masked.push(path.to_owned());
+        self.masks.push(at);
         // What is granted inside it needs its folders again.
         self.layers.push((path.to_owned(), false));
         self.made.push(path.to_owned());
@@ -284,12 +277,17 @@ impl View<'_> {
 
     fn mask_file_if_shown(&mut self, path: &Path) {
         if self.is_shown(path) {
-            self.mask_file(path);
+            let at = self.later.at(path);
+            self.plan.step(op::BIND).number(RDONLY | NOSUID | NODEV | NOEXEC).text(".empty").inside(&at);
+            self.plan.masked.push(path.to_owned());
         }
     }
 
-    fn mask_file(&mut self, path: &Path) {
-        self.plan.step(op::BIND).number(RDONLY | NOSUID | NODEV | NOEXEC).text(".empty").inside(path);
+    /// Masks are there for every run with this view; none may leave something in them for the next.
+    fn seal(&mut self) {
+        for mask in &self.masks {
+            self.plan.step(op::SEAL).inside(mask);
+        }
     }
 
     /// Who the program is, and no other name of this machine.

@@ -1,6 +1,6 @@
 //! HTTP/1.1 by hand: enough to say exactly what a well- or ill-behaved client would.
 
-use super::PATIENCE;
+use super::{PATIENCE, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -32,10 +32,15 @@ impl Answer {
 
 impl Client {
     pub fn connect(address: &str) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+        Client::try_connect(address).unwrap()
+    }
+
+    /// For a server that may be dead by now.
+    pub fn try_connect(address: &str) -> std::io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { address: address.to_owned(), reader: BufReader::new(stream) }
+        Ok(Client { address: address.to_owned(), reader: BufReader::new(stream) })
     }
 
     /// Sends without waiting. `headers` may replace the Host.
@@ -76,6 +81,7 @@ impl Client {
         let length = length.and_then(|(_, value)| value.parse().ok()).ok_or_else(gone)?;
         let mut body = vec![0; length];
         self.reader.read_exact(&mut body)?;
+        planted::keep(&body);
         Ok(Answer { status, headers, body })
     }
 
@@ -89,7 +95,10 @@ impl Client {
         let mut line = String::new();
         match self.reader.read_line(&mut line)? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
+            _ => {
+                planted::keep(line.as_bytes());
+                Ok(line.trim_end().to_owned())
+            }
         }
     }
 }

@@ -1,12 +1,15 @@
 //! What tests share: yards in temporary folders, the program with a time limit, a server, a small HTTP client.
 
 mod client;
+pub mod planted;
 mod process;
+mod terminal;
 mod upstream;
 mod yard;
 
 pub use client::{Answer, Client};
 pub use process::{Ran, Running, Server, run_for, signal};
+pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
 pub use yard::{As, Kind, Yard};
 

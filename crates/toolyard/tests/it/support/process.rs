@@ -1,7 +1,7 @@
 //! The program as a process: run to its end within a limit, or as a server.
 
 use super::client::{Answer, Client};
-use super::{PATIENCE, eventually};
+use super::{PATIENCE, eventually, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -72,6 +72,7 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes).unwrap();
+        planted::keep(&bytes);
         bytes
     })
 }
@@ -117,6 +118,7 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
+        planted::keep(line.as_bytes());
         let address = line.split_once("http://").and_then(|(_, rest)| rest.split_whitespace().next());
         let address = address.unwrap_or_else(|| {
             let _ = child.kill();
@@ -185,6 +187,7 @@ fn gather(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let into = text.clone();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
+            planted::keep(line.as_bytes());
             let mut text = into.lock().unwrap();
             text.push_str(&line);
             text.push('\n');

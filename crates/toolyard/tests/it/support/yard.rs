@@ -1,17 +1,19 @@
 //! Yards in temporary folders, and the program that works on them.
 
 use super::process::{Ran, Server, run_for, toolyard_path};
-use super::{PATIENCE, is_root};
+use super::{PATIENCE, is_root, planted};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder with tools, removed when dropped.
+/// A folder with tools, removed when dropped unless it is searched later.
 pub struct Yard {
     base: PathBuf,
     run_as: As,
+    /// What its commands get beside the search path and the home.
+    variables: Vec<(String, String)>,
 }
 
 /// Who runs the program.
@@ -53,11 +55,25 @@ impl Yard {
         Yard::of(As::Me)
     }
 
+    /// Knows no secret, as most yards do.
+    pub fn without_secret() -> Yard {
+        let mut yard = Yard::new();
+        yard.variables.clear();
+        yard
+    }
+
+    /// Its commands get one more variable.
+    pub fn variable(mut self, name: &str, value: &str) -> Yard {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     pub fn of(run_as: As) -> Yard {
         let base = std::env::temp_dir().join(format!("toolyard-it-{}", super::unique()));
         fs::create_dir(&base).unwrap();
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
-        let yard = Yard { base, run_as };
+        let variables = vec![(planted::VARIABLE.to_owned(), planted::secret())];
+        let yard = Yard { base, run_as, variables };
         for folder in ["yard", "yard/tools", "home"] {
             fs::create_dir(yard.base.join(folder)).unwrap();
             yard.give(&yard.base.join(folder));
@@ -111,6 +127,9 @@ impl Yard {
             }
         };
         let fields = fields.as_object_mut().unwrap();
+        if !self.variables.is_empty() {
+            fields.insert("secrets".to_owned(), json!({"PLANTED": format!("secret:{}", planted::NAME)}));
+        }
         fields.extend(extra.as_object().unwrap().clone());
         self.file(&path, serde_json::to_vec_pretty(&fields).unwrap())
     }
@@ -130,7 +149,8 @@ impl Yard {
         command.current_dir(self.root()).env_clear();
         command
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
-            .env("HOME", self.base.join("home"));
+            .env("HOME", self.base.join("home"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -195,6 +215,11 @@ impl Yard {
 
 impl Drop for Yard {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.base);
+        if planted::is_searched_for() {
+            // Large, and older than the secret.
+            let _ = fs::remove_file(self.base.join("toolyard"));
+        } else {
+            let _ = fs::remove_dir_all(&self.base);
+        }
     }
 }

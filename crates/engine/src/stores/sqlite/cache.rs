@@ -1,10 +1,13 @@
 //! Results on disk: one SQLite table, each row with a checksum. A broken row is dropped, a broken file remade.
 
+use super::values::PayloadColumn;
+use crate::stores::{CacheStore, KeptRow};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
-use toolyard_protocol::{Outcome, Payload};
+use toolyard_protocol::{Format, Timestamp};
 
-pub struct Store {
+/// Has a file of its own, because that one may be thrown away at any time.
+pub struct Kept {
     path: PathBuf,
     /// `None` when the file cannot be used; the cache then lives in memory only.
     connection: Option<Connection>,
@@ -12,24 +15,26 @@ pub struct Store {
     bytes: u64,
 }
 
-impl Store {
-    pub fn open(path: &Path) -> Store {
-        let mut store = Store { path: path.to_owned(), connection: None, bytes: 0 };
+impl Kept {
+    /// Always gives a store: a file that is damaged is made anew.
+    pub fn open(path: &Path) -> Kept {
+        let mut store = Kept { path: path.to_owned(), connection: None, bytes: 0 };
         store.connection = connect(path).ok();
         store.count();
         store
     }
+}
 
-    pub fn get(&mut self, key: &[u8; 32]) -> Option<(u64, Outcome)> {
-        let row = self.query(key);
-        match row {
-            Ok(row) => {
-                let row = row?;
-                let outcome = row.checked_outcome(key);
-                if outcome.is_none() {
-                    self.forget(key);
-                }
-                outcome.map(|outcome| (row.made, outcome))
+impl CacheStore for Kept {
+    fn get(&mut self, key: &[u8; 32]) -> Option<KeptRow> {
+        match self.query(key) {
+            Ok(None) => None,
+            Ok(Some((row, sum))) if sum == sum_of(key, &row) => Some(row),
+            // Damaged, or of a version that kept its rows otherwise.
+            Ok(Some(_))
+            | Err(rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..)) => {
+                self.forget(key);
+                None
             }
             Err(error) => {
                 self.recover(&error);
@@ -38,44 +43,45 @@ impl Store {
         }
     }
 
-    pub fn put(&mut self, key: &[u8; 32], made: u64, outcome: &Outcome, max_bytes: u64, oldest: u64) {
-        let row = Row::of(made, outcome);
+    fn put(&mut self, key: &[u8; 32], row: KeptRow, max_bytes: u64, oldest: Timestamp) {
         let size = row.size();
-        // One result may not push out all the others.
         if size > max_bytes / 4 {
             return;
         }
         if self.bytes + size > max_bytes {
             self.trim(max_bytes, oldest);
         }
-        match self.insert(key, &row) {
+        match self.insert(key, row) {
             Ok(()) => self.bytes += size,
             Err(error) => self.recover(&error),
         }
     }
+}
 
-    fn query(&self, key: &[u8; 32]) -> rusqlite::Result<Option<Row>> {
+impl Kept {
+    /// The row, and the checksum beside it.
+    fn query(&self, key: &[u8; 32]) -> rusqlite::Result<Option<(KeptRow, Vec<u8>)>> {
         let Some(connection) = &self.connection else { return Ok(None) };
         let mut statement =
             connection.prepare_cached("SELECT made, data, content, sum FROM cache WHERE key = ?1")?;
         statement
             .query_row([key], |row| {
-                Ok(Row {
-                    made: row.get::<_, i64>(0)? as u64,
-                    data: row.get(1)?,
-                    content: row.get(2)?,
-                    sum: row.get(3)?,
-                })
+                let made = Timestamp::from_unix_ms(row.get::<_, i64>(0)? as u64);
+                let data = row.get::<_, Option<PayloadColumn>>(1)?.map(|data| data.0);
+                let content = row.get::<_, Option<PayloadColumn>>(2)?.map(|content| content.0);
+                Ok((KeptRow { made, data, content }, row.get(3)?))
             })
             .optional()
     }
 
-    fn insert(&self, key: &[u8; 32], row: &Row) -> rusqlite::Result<()> {
+    fn insert(&self, key: &[u8; 32], row: KeptRow) -> rusqlite::Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        let mut statement = connection
-            .prepare_cached("INSERT OR REPLACE INTO cache (key, made, size, data, content, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-        let sum = row.sum_for(key);
-        statement.execute(params![key, row.made as i64, row.size() as i64, row.data, row.content, sum])?;
+        let (sum, size) = (sum_of(key, &row), row.size() as i64);
+        let (data, content) = (row.data.map(PayloadColumn), row.content.map(PayloadColumn));
+        let mut statement = connection.prepare_cached(
+            "INSERT OR REPLACE INTO cache (key, made, size, data, content, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        statement.execute(params![key, row.made.unix_ms() as i64, size, data, content, sum])?;
         Ok(())
     }
 
@@ -86,9 +92,9 @@ impl Store {
     }
 
     /// Removes what is too old, then the oldest until a quarter of the room is free.
-    fn trim(&mut self, max_bytes: u64, oldest: u64) {
+    fn trim(&mut self, max_bytes: u64, oldest: Timestamp) {
         let Some(connection) = &self.connection else { return };
-        let _ = connection.execute("DELETE FROM cache WHERE made < ?1", [oldest as i64]);
+        let _ = connection.execute("DELETE FROM cache WHERE made < ?1", [oldest.unix_ms() as i64]);
         let keep = (max_bytes / 4 * 3) as i64;
         let newest_first = "DELETE FROM cache WHERE key IN (SELECT key FROM
             (SELECT key, SUM(size) OVER (ORDER BY made DESC, key) AS running FROM cache) WHERE running > ?1)";
@@ -118,45 +124,18 @@ impl Store {
     }
 }
 
-struct Row {
-    made: u64,
-    data: Option<Vec<u8>>,
-    content: Option<Vec<u8>>,
-    sum: Vec<u8>,
-}
-
-impl Row {
-    fn of(made: u64, outcome: &Outcome) -> Row {
-        let bytes = |payload: Option<&Payload>| payload.map(|payload| payload.bytes().to_vec());
-        Row { made, data: bytes(outcome.data()), content: bytes(outcome.content()), sum: Vec::new() }
+/// Over the key as well, so that a row can't answer for another.
+fn sum_of(key: &[u8; 32], row: &KeptRow) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(key).update(&row.made.unix_ms().to_le_bytes());
+    for part in [&row.data, &row.content] {
+        let (mark, bytes) = match part {
+            None => (0u8, &[][..]),
+            Some(payload) => (1 + u8::from(payload.format() == Format::MsgPack), &payload.bytes()[..]),
+        };
+        hasher.update(&[mark]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
-
-    fn size(&self) -> u64 {
-        let len = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
-        128 + (len(&self.data) + len(&self.content)) as u64
-    }
-
-    /// Over the key as well, so that a row can't answer for another.
-    fn sum_for(&self, key: &[u8; 32]) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(key).update(&self.made.to_le_bytes());
-        for part in [&self.data, &self.content] {
-            hasher.update(&part.as_ref().map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
-            hasher.update(part.as_deref().unwrap_or_default());
-        }
-        *hasher.finalize().as_bytes()
-    }
-
-    fn checked_outcome(&self, key: &[u8; 32]) -> Option<Outcome> {
-        if self.sum != self.sum_for(key) {
-            return None;
-        }
-        let outcome = Outcome::success(self.data.clone().map(Payload::json));
-        Some(match self.content.clone() {
-            Some(content) => outcome.with_content(Payload::json(content)),
-            None => outcome,
-        })
-    }
+    *hasher.finalize().as_bytes()
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -1,0 +1,155 @@
+//! `/mcp`: Streamable HTTP for both eras. A body decides by what it says whether it needs a session.
+
+mod session;
+mod stateless;
+
+use super::Mcp;
+use crate::server::App;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_protocol::Identity;
+use toolyard_wire::jsonrpc::{self, Incoming, Message, Reject};
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, meta};
+
+/// How long a client may take to send its body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+const VERSION: &str = "mcp-protocol-version";
+
+pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    // Whoever checks credentials puts the identity there; without them everyone is local.
+    let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local);
+    let (mcp, headers) = (&app.mcp, &parts.headers);
+    match parts.method {
+        Method::POST => post(mcp, headers, identity, body, app.options.max_body).await,
+        Method::GET => session::get(mcp, headers, &identity),
+        Method::DELETE => session::delete(mcp, headers, &identity),
+        _ => not_allowed(),
+    }
+}
+
+async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Body, limit: usize) -> Response {
+    if !is_json(headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send 'Content-Type: application/json'");
+    }
+    let accept = Accept::of(headers);
+    if !accept.json {
+        let what = "send 'Accept: application/json, text/event-stream'";
+        return refuse(StatusCode::NOT_ACCEPTABLE, what);
+    }
+    let body = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let what = format!("the body is over {limit} bytes or did not arrive whole");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, &what);
+        }
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+    };
+    match jsonrpc::read(&body) {
+        Incoming::One(Err(reject)) => json(StatusCode::BAD_REQUEST, reject.write()),
+        Incoming::One(Ok(message)) => one(mcp, headers, identity, message, accept).await,
+        Incoming::Batch(messages) => session::batch(mcp, headers, &identity, messages, accept).await,
+    }
+}
+
+async fn one(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: Identity,
+    message: Message,
+    accept: Accept,
+) -> Response {
+    match message {
+        Message::Request(request) => {
+            if is_stateless(headers, &request) {
+                stateless::post(mcp, headers, identity, request, accept).await
+            } else if request.method == "initialize" {
+                session::initialize(mcp, identity, &request)
+            } else {
+                session::request(mcp, headers, &identity, request, accept).await
+            }
+        }
+        // Stateless clients have no notifications for us on HTTP; one from the future does no harm.
+        Message::Notification(_) if names_stateless(headers) => StatusCode::ACCEPTED.into_response(),
+        Message::Response(_) if names_stateless(headers) => {
+            refuse(StatusCode::BAD_REQUEST, "stateless clients answer by repeating their request")
+        }
+        Message::Notification(notification) => session::notification(mcp, headers, &identity, &notification),
+        Message::Response(response) => session::response(mcp, headers, &identity, response),
+    }
+}
+
+/// Whether a request speaks of a revision without handshake, or of one we do not know.
+fn is_stateless(headers: &HeaderMap, request: &jsonrpc::Request) -> bool {
+    request.method == "server/discover"
+        || meta::version(&request.params).is_some()
+        || names_stateless(headers)
+}
+
+fn names_stateless(headers: &HeaderMap) -> bool {
+    text(headers, VERSION)
+        .is_some_and(|version| Revision::parse(version.trim()).is_none_or(Revision::is_stateless))
+}
+
+/// What the client takes.
+#[derive(Clone, Copy)]
+struct Accept {
+    json: bool,
+    events: bool,
+}
+
+impl Accept {
+    fn of(headers: &HeaderMap) -> Accept {
+        let Some(value) = text(headers, "accept") else { return Accept { json: true, events: false } };
+        let has = |kind: &str| {
+            value
+                .split(',')
+                .any(|part| part.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind)))
+        };
+        let all = has("*/*");
+        Accept {
+            json: all || has("application/json") || has("application/*"),
+            events: all || has("text/event-stream"),
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = text(headers, "content-type").and_then(|value| value.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Response {
+    let status = StatusCode::from_u16(failure.http).unwrap_or(StatusCode::BAD_REQUEST);
+    json(status, failure.write(id))
+}
+
+/// A refusal that is not about any one request.
+fn refuse(status: StatusCode, message: &str) -> Response {
+    json(status, Reject::invalid(None, message).write())
+}
+
+fn not_allowed() -> Response {
+    let mut response =
+        refuse(StatusCode::METHOD_NOT_ALLOWED, "POST messages here; GET and DELETE need a session");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}

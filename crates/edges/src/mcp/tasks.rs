@@ -1,0 +1,63 @@
+//! Jobs as tasks: looked at, answered and cancelled by clients that declared they can follow them.
+
+use super::{Mcp, talk};
+use toolyard_protocol::{Error, Id, Identity};
+use toolyard_wire::jsonrpc::Request;
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, ask, result, tasks};
+
+/// `tasks/get`, `tasks/update` and `tasks/cancel`; `None` for other methods.
+pub(super) async fn answer(
+    mcp: &Mcp,
+    identity: &Identity,
+    declared: bool,
+    request: &Request,
+    revision: Revision,
+) -> Option<Result<Vec<u8>, Failure>> {
+    let known = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
+    if !known || !mcp.services.tasks.are_there() {
+        return None;
+    }
+    if !declared {
+        return Some(Err(Failure::missing_capability(tasks::REQUIRED)));
+    }
+    Some(one(mcp, identity, request, revision).await)
+}
+
+async fn one(
+    mcp: &Mcp,
+    identity: &Identity,
+    request: &Request,
+    revision: Revision,
+) -> Result<Vec<u8>, Failure> {
+    let gone = || Failure::params("there is no task of that id");
+    let id = tasks::read_id(&request.params)?.ok_or_else(gone)?;
+    let (service, plain) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
+    let done = match request.method.as_str() {
+        "tasks/get" => {
+            let task = service.get(id, identity).await.map_err(plain)?.ok_or_else(gone)?;
+            return Ok(tasks::write_task(&request.id, revision, &talk::view(&task)));
+        }
+        "tasks/cancel" => service.cancel(id, identity).await.map_err(plain)?,
+        _ => update(mcp, id, identity, request, revision).await?,
+    };
+    if done { Ok(result::empty(&request.id, revision)) } else { Err(gone()) }
+}
+
+/// Answers that nobody asked for, or that are not of the form that was asked for, are left aside.
+async fn update(
+    mcp: &Mcp,
+    id: Id,
+    identity: &Identity,
+    request: &Request,
+    revision: Revision,
+) -> Result<bool, Failure> {
+    let (service, plain) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
+    let raw = request.params.object("inputResponses")?.ok_or("'inputResponses' is missing".to_owned())?;
+    let Some(task) = service.get(id, identity).await.map_err(plain)? else { return Ok(false) };
+    let mut answers = ask::read_responses(&raw);
+    answers.retain(|(key, answer)| {
+        task.questions.iter().any(|question| question.key == *key && ask::fits(&question.body, answer))
+    });
+    service.answer(id, identity, answers).await.map_err(plain)
+}

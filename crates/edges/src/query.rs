@@ -1,0 +1,93 @@
+//! The query part of an address: each parameter is asked for once, what is left over is refused.
+
+use toolyard_protocol::text::{nearest, visible};
+use toolyard_protocol::{Error, ErrorKind};
+
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(text: Option<&str>) -> Result<Query, Error> {
+        let mut pairs = Vec::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decoded = decode(name).zip(decode(value));
+            let (name, value) = decoded.ok_or_else(|| wrong("it is not properly percent-encoded UTF-8"))?;
+            if pairs.iter().any(|(known, _)| *known == name) {
+                return Err(wrong(format!("'{}' stands there twice", visible(&name))));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Query(pairs))
+    }
+
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    pub fn number(&mut self, name: &str, most: u64) -> Result<Option<u64>, Error> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number <= most);
+        number.map(Some).ok_or_else(|| wrong(format!("'{name}' must be a number from 0 to {most}")))
+    }
+
+    /// `a,b,c`, each read by `read`.
+    pub fn list<T>(&mut self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Error> {
+        let Some(text) = self.text(name) else { return Ok(Vec::new()) };
+        let read_one = |word: &str| {
+            read(word).ok_or_else(|| wrong(format!("'{}' is no value for '{name}'", visible(word))))
+        };
+        text.split(',').filter(|word| !word.is_empty()).map(read_one).collect()
+    }
+
+    /// Call it last: a parameter that nobody asked for is a mistake. `known` are all that the address takes.
+    pub fn finish(self, known: &[&str]) -> Result<(), Error> {
+        let Some((name, _)) = self.0.first() else { return Ok(()) };
+        let error = wrong(format!("'{}' is not known here", visible(name)));
+        Err(match nearest(name, known.iter().copied()) {
+            Some(near) => error.hint(format!("did you mean '{near}'?")),
+            None => error.hint(format!("known are: {}", known.join(", "))),
+        })
+    }
+}
+
+fn wrong(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("the query of the address: {what}"))
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: u8| (byte as char).to_digit(16);
+                (digit(bytes.next()?)? << 4 | digit(bytes.next()?)?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_what_is_unknown_is_named() {
+        let mut query = Query::parse(Some("limit=5&tool=a%2Eb+c&state=running,failed")).unwrap();
+        assert_eq!(query.number("limit", 10).unwrap(), Some(5));
+        assert_eq!(query.text("tool").as_deref(), Some("a.b c"));
+        assert_eq!(query.list("state", |word| Some(word.to_owned())).unwrap(), ["running", "failed"]);
+        assert!(query.finish(&[]).is_ok());
+        let error = Query::parse(Some("limt=5")).unwrap().finish(&["limit"]).unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("did you mean 'limit'?"));
+        for bad in ["a=%", "a=%zz", "a=%ff", "a=1&a=2"] {
+            assert!(Query::parse(Some(bad)).is_err(), "{bad}");
+        }
+        assert!(Query::parse(Some("limit=11")).unwrap().number("limit", 10).is_err());
+        assert!(Query::parse(Some("limit=x")).unwrap().number("limit", 10).is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! `/v1/`: calls, batches, jobs and events for programs, `toolyard --url` among them.
+
+use crate::query::Query;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_engine::jobs::Jobs;
+use toolyard_engine::resources::Resources;
+use toolyard_engine::stores::{EventQuery, JobFilter};
+use toolyard_engine::{Behalf, Engine};
+use toolyard_protocol::{
+    Call, Edge, Error, ErrorKind, Id, Identity, JobState, Nobody, Outcome, Payload, TraceContext, Wait,
+};
+use toolyard_wire::listing::Listed;
+use toolyard_wire::{batch, envelope, jobs, json, listing, outcome};
+
+/// The longest that a request waits for something to happen.
+const MAX_WAIT_MS: u64 = 60_000;
+const MAX_LIMIT: u64 = 1000;
+const MAX_KEY: usize = 200;
+
+pub struct V1 {
+    pub engine: Arc<Engine>,
+    pub resources: Arc<dyn Resources>,
+    pub max_body: usize,
+}
+
+type Shared = State<Arc<V1>>;
+
+pub fn routes(v1: V1) -> Router {
+    Router::new()
+        .route("/v1/tools", get(list_tools))
+        .route("/v1/tools/{name}", get(show_tool).post(call_tool))
+        .route("/v1/batch", post(run_batch))
+        .route("/v1/jobs", get(list_jobs))
+        .route("/v1/jobs/{id}", get(show_job))
+        .route("/v1/jobs/{id}/cancel", post(cancel_job))
+        .route("/v1/events", get(read_events))
+        .with_state(Arc::new(v1))
+}
+
+async fn list_tools(State(v1): Shared) -> Response {
+    let snapshot = v1.engine.registry.snapshot();
+    let rows = snapshot.entries().iter().map(|entry| row(&entry.spec));
+    ok(listing::write_list(&rows.collect::<Vec<_>>()))
+}
+
+async fn show_tool(State(v1): Shared, Path(name): Path<String>) -> Response {
+    match v1.engine.registry.find(&name) {
+        Some(entry) => ok(listing::write_tool(&row(&entry.spec))),
+        None => {
+            failed(Error::new(ErrorKind::UnknownTool, "there is no tool of that name").hint("GET /v1/tools"))
+        }
+    }
+}
+
+fn row(spec: &toolyard_protocol::ToolSpec) -> Listed<'_> {
+    Listed { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] }
+}
+
+/// `Idempotency-Key` makes a repeated call the same call; `Prefer: respond-async` asks for the job's id at once.
+async fn call_tool(State(v1): Shared, Path(name): Path<String>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let called = async {
+        let arguments = arguments(read(body, v1.max_body).await?)?;
+        let (wait, idempotency_key) = (wait(&parts.headers), key(&parts.headers)?);
+        let trace = trace(&parts.headers);
+        let call = Call::new(v1.engine.call_id(), name, arguments, Edge::Http);
+        Ok(Call { wait, idempotency_key, trace, ..call })
+    };
+    match called.await {
+        Ok(call) => answer(&v1.engine.run(call, &Nobody).await),
+        Err(error) => failed(v1.engine.hide(error)),
+    }
+}
+
+async fn run_batch(State(v1): Shared, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let ran = async {
+        let batch::Request { batch, conversation } = batch::read(read(body, v1.max_body).await?)?;
+        let identity = Identity::local();
+        let trace = trace(&parts.headers);
+        let behalf = Behalf { identity: &identity, edge: Edge::Http, trace, caller: &Nobody };
+        let ends = v1.engine.run_batch(&batch, behalf, v1.resources.as_ref()).await?;
+        Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)))
+    };
+    ran.await.map_or_else(|error| failed(v1.engine.hide(error)), ok)
+}
+
+async fn list_jobs(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
+    let listed = async {
+        let filter = job_filter(Query::parse(query.as_deref())?)?;
+        let limit = filter.limit;
+        let found = jobs_of(&v1)?.list(filter).await?;
+        let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
+        Ok(jobs::write_jobs(&found, next.as_deref()))
+    };
+    listed.await.map_or_else(failed, ok)
+}
+
+fn job_filter(mut query: Query) -> Result<JobFilter, Error> {
+    let before = query.text("before").map(|text| parse_id(&text)).transpose()?;
+    let filter = JobFilter {
+        identity: Some(Identity::local()),
+        states: query.list("state", JobState::parse)?,
+        tool: query.text("tool"),
+        before,
+        limit: query.number("limit", MAX_LIMIT)?.unwrap_or(100).max(1) as usize,
+    };
+    query.finish(&["state", "tool", "before", "limit"])?;
+    Ok(filter)
+}
+
+async fn show_job(State(v1): Shared, Path(id): Path<String>, RawQuery(query): RawQuery) -> Response {
+    let found = async {
+        let mut query = Query::parse(query.as_deref())?;
+        let wait = query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0);
+        query.finish(&["wait_ms"])?;
+        let id = parse_id(&id)?;
+        let job = jobs_of(&v1)?.wait(id, &Identity::local(), Duration::from_millis(wait)).await?;
+        Ok(jobs::write_job(&job))
+    };
+    found.await.map_or_else(failed, ok)
+}
+
+async fn cancel_job(State(v1): Shared, Path(id): Path<String>) -> Response {
+    let cancelled = async {
+        let (id, identity, jobs) = (parse_id(&id)?, Identity::local(), jobs_of(&v1)?);
+        jobs.cancel(id, &identity).await?;
+        Ok(jobs::write_job(&jobs.get(id, &identity).await?))
+    };
+    cancelled.await.map_or_else(failed, ok)
+}
+
+async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
+    let page = async {
+        let mut query = Query::parse(query.as_deref())?;
+        let wait = Duration::from_millis(query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0));
+        let asked = EventQuery {
+            after: query.number("after", u64::MAX)?,
+            since: None,
+            kinds: query.list("types", |word| Some(word.to_owned()))?,
+            subject: query.text("subject"),
+            limit: query.number("limit", MAX_LIMIT)?.unwrap_or(100).max(1) as usize,
+        };
+        query.finish(&["after", "types", "subject", "limit", "wait_ms"])?;
+        let events = jobs_of(&v1)?.events();
+        let mut page = events.read(asked.clone()).await?;
+        if page.events.is_empty() && !wait.is_zero() {
+            events.wait(page.cursor, wait).await?;
+            page = events.read(EventQuery { after: Some(page.cursor), ..asked }).await?;
+        }
+        Ok(jobs::write_events(&page.events, page.cursor, page.has_more, (page.oldest, page.newest)))
+    };
+    page.await.map_or_else(failed, ok)
+}
+
+fn jobs_of(v1: &V1) -> Result<&Arc<Jobs>, Error> {
+    v1.engine.jobs.jobs()
+}
+
+fn parse_id(text: &str) -> Result<Id, Error> {
+    Id::parse(text).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidInput, "that is not the id of a job").hint("GET /v1/jobs lists them")
+    })
+}
+
+fn wait(headers: &HeaderMap) -> Wait {
+    let prefers = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let asked = prefers.flat_map(|value| value.split(',')).any(|word| word.trim() == "respond-async");
+    if asked { Wait::NotAtAll } else { Wait::AsDeclared }
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| !text.is_empty() && text.len() <= MAX_KEY);
+    text.map(|text| Some(text.to_owned())).ok_or_else(|| {
+        let message = format!("the Idempotency-Key must be 1 to {MAX_KEY} visible ASCII characters");
+        Error::new(ErrorKind::InvalidInput, message)
+    })
+}
+
+fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(TraceContext::parse)
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+    to_bytes(body, limit).await.map_err(|_| {
+        let message = format!("the request body is over {limit} bytes or did not arrive whole");
+        Error::new(ErrorKind::InputTooLarge, message)
+    })
+}
+
+/// An empty body means no arguments.
+fn arguments(body: Bytes) -> Result<Payload, Error> {
+    if body.is_empty() { Ok(Payload::json("{}")) } else { json::arguments(body) }
+}
+
+/// The outcome, whole; 202 while its job goes on.
+fn answer(ended: &Outcome) -> Response {
+    let status = match (ended.error(), ended.meta.job) {
+        (Some(error), _) => status_of(error),
+        (None, Some((_, state))) if !state.is_over() => StatusCode::ACCEPTED,
+        _ => StatusCode::OK,
+    };
+    respond(status, outcome::write(ended))
+}
+
+fn failed(error: Error) -> Response {
+    let mut body = Vec::new();
+    let mut object = json::Object::new(&mut body);
+    envelope::push_error(object.member("error"), &error);
+    object.end();
+    respond(status_of(&error), body)
+}
+
+fn status_of(error: &Error) -> StatusCode {
+    StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn ok(body: Vec<u8>) -> Response {
+    respond(StatusCode::OK, body)
+}
+
+fn respond(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,17 @@
+//! The MCP edge over real sockets and pipes, in front of a real engine with tools that talk.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test states what it expects, in its helpers too"
+)]
+
+mod bounds;
+mod client;
+mod handshake;
+mod server;
+mod services;
+mod shelf;
+mod stateless;
+mod stdio;
+mod tools;

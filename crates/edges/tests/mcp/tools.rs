@@ -1,0 +1,157 @@
+//! Tools that do what a test needs: echo, talk, ask, hang.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use toolyard_engine::{Candidate, Controls, Entry, Run, RunFuture, Runner};
+use toolyard_protocol::{
+    About, Annotations, Ask, Caller, Conduct, Digest, Error, ErrorKind, ExposedName, Limits, LogLevel,
+    LogLine, Outcome, Payload, Progress, Question, Sandbox, Timing, ToolName, ToolSpec,
+};
+use toolyard_wire::schema::Schema;
+
+/// How often the hanging tool was started, and how often it was stopped.
+#[derive(Default)]
+pub struct Counts {
+    pub started: AtomicUsize,
+    pub stopped: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Echo,
+    Steps,
+    AskName,
+    AskTwo,
+    AskTwice,
+    Sample,
+    Hang,
+    Leave,
+    Fail,
+    Number,
+}
+
+struct Tool(Kind, Arc<Counts>);
+
+pub fn all(counts: &Arc<Counts>) -> Vec<Candidate> {
+    use Kind::*;
+    let tools = [
+        ("echo", Echo, false),
+        ("steps", Steps, false),
+        ("ask_name", AskName, false),
+        ("ask_name_again", AskName, true),
+        ("ask_two", AskTwo, false),
+        ("ask_twice", AskTwice, true),
+        ("sample", Sample, false),
+        ("hang", Hang, false),
+        ("leave", Leave, false),
+        ("fail", Fail, false),
+        ("number", Number, false),
+    ];
+    tools
+        .into_iter()
+        .map(|(name, kind, repeatable)| candidate(name, Tool(kind, counts.clone()), repeatable))
+        .collect()
+}
+
+fn candidate(name: &str, tool: Tool, repeatable: bool) -> Candidate {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}}).to_string();
+    let spec = ToolSpec {
+        name: ToolName::parse(&format!("test.{name}")).unwrap(),
+        exposed: ExposedName::parse(name).unwrap(),
+        kind: "test",
+        source: "test".into(),
+        about: About {
+            title: Some(name.to_uppercase()),
+            description: Some("A test tool".into()),
+            ..About::default()
+        },
+        annotations: Annotations { idempotent: repeatable.then_some(true), ..Annotations::default() },
+        timing: Timing::Sync,
+        limits: Limits { timeout: Duration::from_secs(60), input: 1 << 20, output: 1 << 20 },
+        conduct: Conduct::default(),
+        sandbox: Sandbox::NotNeeded,
+        examples: Vec::new(),
+        digest: Digest::ZERO,
+        input_schema: Some(Payload::json(schema.clone())),
+        output_schema: None,
+    };
+    let entry = Entry {
+        controls: Arc::new(Controls::new(&spec.conduct)),
+        spec,
+        runner: Box::new(tool),
+        input: Some(Box::new(Schema::compile(schema.as_bytes()).unwrap())),
+        output: None,
+        cache_key: None,
+    };
+    Candidate { entry: Arc::new(entry), enabled: true }
+}
+
+impl Runner for Tool {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        Box::pin(async move { self.work(run).await })
+    }
+}
+
+impl Tool {
+    async fn work(&self, run: Run<'_>) -> Result<Outcome, Error> {
+        let said = |value: Value| Ok(Outcome::success(Some(Payload::json(value.to_string()))));
+        match self.0 {
+            Kind::Echo => Ok(Outcome::success(Some(run.call.arguments.clone()))),
+            Kind::Number => Ok(Outcome::success(Some(Payload::json("12345678901234567890")))),
+            Kind::Fail => Err(Error::new(ErrorKind::ToolFailed, "it broke").hint("mend it")),
+            Kind::Steps => {
+                for done in [0.0, 50.0, 50.0, 100.0] {
+                    run.caller.progress(Progress { done, total: None, message: Some(format!("at {done}")) });
+                    let data = Payload::json(json!(format!("step {done}")).to_string());
+                    run.caller.log(LogLine { level: LogLevel::Info, logger: None, data });
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                said(json!({"done": true}))
+            }
+            Kind::AskName => {
+                let answer = elicit(run.caller, "name").await?;
+                said(json!({"hello": answer["content"]["name"], "action": answer["action"]}))
+            }
+            Kind::AskTwo => {
+                let (first, second) = tokio::join!(elicit(run.caller, "first"), elicit(run.caller, "second"));
+                said(json!([first?["content"]["name"], second?["content"]["name"]]))
+            }
+            Kind::AskTwice => {
+                let first = elicit(run.caller, "first").await?;
+                let second = elicit(run.caller, "second").await?;
+                said(json!([first["content"]["name"], second["content"]["name"]]))
+            }
+            Kind::Sample => {
+                let params = json!({"messages": [], "maxTokens": 5}).to_string();
+                let body = Ask::Sample(Payload::json(params));
+                let answer = run.caller.ask(Question { key: "sample".into(), body }).await?;
+                Ok(Outcome::success(Some(answer.0)))
+            }
+            Kind::Hang => {
+                struct Stopped<'a>(&'a Counts);
+                impl Drop for Stopped<'_> {
+                    fn drop(&mut self) {
+                        self.0.stopped.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                let _stopped = Stopped(&self.1);
+                self.1.started.fetch_add(1, Ordering::SeqCst);
+                std::future::pending().await
+            }
+            Kind::Leave => {
+                run.caller.close_stream(Some(10));
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                said(json!({"back": true}))
+            }
+        }
+    }
+}
+
+async fn elicit(caller: &dyn Caller, key: &str) -> Result<Value, Error> {
+    let params = json!({"message": key, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}});
+    let body = Ask::Elicit(Payload::json(params.to_string()));
+    let answer = caller.ask(Question { key: key.into(), body }).await?;
+    Ok(serde_json::from_slice(answer.0.bytes()).unwrap())
+}

@@ -1,0 +1,119 @@
+//! Runs a batch: what is independent at the same time, what depends on others after them. Each call passes the whole
+//! pipeline by itself.
+
+use crate::behalf::Behalf;
+use crate::pipeline::Engine;
+use crate::resources::Resources;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use toolyard_protocol::batch::{Action, Batch};
+use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::{Body, Error, ErrorKind, Outcome, Payload, Reading, Wait};
+
+/// Calls of one batch that run at the same time.
+const AT_ONCE: usize = 16;
+
+impl Engine {
+    /// The outcomes in the order of the steps. An unknown tool refuses the whole batch before anything runs.
+    pub async fn run_batch(
+        &self,
+        batch: &Batch,
+        behalf: Behalf<'_>,
+        resources: &dyn Resources,
+    ) -> Result<Vec<Outcome>, Error> {
+        self.check_tools(batch)?;
+        let mut ends: Vec<Option<Outcome>> = vec![None; batch.steps.len()];
+        let mut started = vec![false; batch.steps.len()];
+        let mut running = FuturesUnordered::new();
+        loop {
+            for (place, step) in batch.steps.iter().enumerate() {
+                let ready = step.needs.iter().all(|&need| ends[need].is_some());
+                if started[place] || !ready || running.len() >= AT_ONCE {
+                    continue;
+                }
+                started[place] = true;
+                let arguments = arguments(batch, place, &ends);
+                running.push(async move {
+                    let outcome = match arguments {
+                        Ok(arguments) => self.run_step(batch, place, arguments, behalf, resources).await,
+                        Err(error) => Outcome::failure(error),
+                    };
+                    (place, outcome)
+                });
+            }
+            match running.next().await {
+                Some((place, outcome)) => ends[place] = Some(outcome),
+                None => break,
+            }
+        }
+        // Nothing runs and nothing can start: with no circle in it, every step has ended.
+        let missing = || Outcome::failure(Error::new(ErrorKind::Internal, "the call was never started"));
+        Ok(ends.into_iter().map(|end| end.unwrap_or_else(missing)).collect())
+    }
+
+    fn check_tools(&self, batch: &Batch) -> Result<(), Error> {
+        for step in &batch.steps {
+            if let Action::Call { tool } = &step.action {
+                crate::gates::find::find(&self.registry, tool).map_err(|error| {
+                    let message = format!("call '{}': {}; nothing was run", step.id, error.message);
+                    Error { message, ..error }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_step(
+        &self,
+        batch: &Batch,
+        place: usize,
+        arguments: Payload,
+        behalf: Behalf<'_>,
+        resources: &dyn Resources,
+    ) -> Outcome {
+        match &batch.steps[place].action {
+            Action::Call { tool } => {
+                let mut call = behalf.call(self.call_id(), tool, arguments);
+                if batch.steps.iter().any(|step| step.needs.contains(&place)) {
+                    // Others need the result, not the promise of one.
+                    call.wait = Wait::ToTheEnd;
+                }
+                self.run(call, behalf.caller).await
+            }
+            Action::Read { uri } => match resources.read(uri, behalf).await {
+                Ok(reading) => Outcome::success(Some(text_of(reading))),
+                Err(error) => Outcome::failure(error),
+            },
+        }
+    }
+}
+
+/// The arguments with other calls' results in them; an error when one of those failed.
+fn arguments(batch: &Batch, place: usize, ends: &[Option<Outcome>]) -> Result<Payload, Error> {
+    let step = &batch.steps[place];
+    for &need in &step.needs {
+        let failed = ends[need].as_ref().and_then(Outcome::error);
+        if let Some(error) = failed {
+            let id = &batch.steps[need].id;
+            let message = format!("not run, because '{id}', which it needs, failed: {}", error.message);
+            return Err(Error::new(ErrorKind::ToolFailed, message).hint(format!("mend '{id}' first")));
+        }
+    }
+    step.arguments.fill(ends)
+}
+
+/// A resource as a result: its texts as one JSON string; what is not text is named, not shown.
+fn text_of(reading: Reading) -> Payload {
+    let mut texts = Vec::new();
+    for part in reading.parts {
+        texts.push(match part.body {
+            Body::Text(text) => text,
+            Body::Blob(bytes) => {
+                format!("[{} bytes of {}]", bytes.len(), part.mime.as_deref().unwrap_or("data"))
+            }
+        });
+    }
+    let mut out = Vec::new();
+    push_json_string(&mut out, &texts.join("\n"));
+    Payload::json(out)
+}

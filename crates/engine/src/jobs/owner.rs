@@ -1,0 +1,86 @@
+//! Which processes are alive: each holds a lock on a file of its own, and the kernel lets go of it when they die.
+//!
+//! No clock is involved, so that neither a jump of it nor a long pause makes a live process look dead.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use toolyard_protocol::{Error, ErrorKind, Id};
+
+/// This process among the workers of a state folder.
+pub struct Owner {
+    pub id: Id,
+    folder: PathBuf,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the worker file {path} cannot be used: {source}")]
+pub struct OwnerError {
+    path: PathBuf,
+    source: std::io::Error,
+}
+
+impl From<OwnerError> for Error {
+    fn from(error: OwnerError) -> Error {
+        Error::new(ErrorKind::Unavailable, error.to_string())
+            .hint("make the state folder writable, or set [state] dir in toolyard.toml")
+    }
+}
+
+impl Owner {
+    pub fn register(state_dir: &Path, id: Id) -> Result<Owner, OwnerError> {
+        let folder = state_dir.join("workers");
+        let path = folder.join(id.to_string());
+        let register = || {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            // Locked before it has its name: a name without a lock is a dead process.
+            let hidden = folder.join(format!(".{id}"));
+            let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden)?;
+            lock.lock()?;
+            std::fs::rename(&hidden, &path)?;
+            Ok(lock)
+        };
+        match register() {
+            Ok(lock) => Ok(Owner { id, folder, _lock: lock }),
+            Err(source) => Err(OwnerError { path, source }),
+        }
+    }
+
+    /// Whether the process of that id is gone. One that was never heard of is.
+    pub fn is_dead(&self, id: Id) -> bool {
+        if id == self.id {
+            return false;
+        }
+        match File::open(self.folder.join(id.to_string())) {
+            Ok(file) => match file.try_lock() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock) => false,
+                // When in doubt it lives: running work twice is worse than running it late.
+                Err(TryLockError::Error(_)) => false,
+            },
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Removes the file of a dead process that holds nothing any more.
+    pub fn forget(&self, id: Id) {
+        if self.is_dead(id) {
+            let _ = std::fs::remove_file(self.folder.join(id.to_string()));
+        }
+    }
+
+    /// Files of processes that died, whether or not they held a job.
+    pub fn dead(&self) -> Vec<Id> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| Id::parse(entry.file_name().to_str()?));
+        names.filter(|id| self.is_dead(*id)).collect()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.folder.join(self.id.to_string()));
+    }
+}

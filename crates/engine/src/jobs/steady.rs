@@ -1,0 +1,56 @@
+//! A clock for deciding what is old: within one boot of the machine it does not jump, whatever people or network time
+//! do to the wall clock.
+
+use crate::clock::Clock;
+use std::path::Path;
+use std::sync::Arc;
+use toolyard_protocol::Timestamp;
+
+/// The wall clock as it was when the yard was first used since the machine started, carried on by the time that has
+/// passed since then.
+pub struct SteadyClock {
+    wall_ms: u64,
+    boot_ms: u64,
+}
+
+impl SteadyClock {
+    /// The starting point is kept in the state folder, so that all processes of one boot agree. Where it cannot be
+    /// kept, each process has its own.
+    pub fn open(state_dir: &Path, wall: &Arc<dyn Clock>) -> SteadyClock {
+        let path = state_dir.join("steady-clock");
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let kept = std::fs::read_to_string(&path).ok().and_then(|text| parse(&text, boot.trim()));
+        kept.unwrap_or_else(|| {
+            let clock = SteadyClock { wall_ms: wall.now().unix_ms(), boot_ms: since_boot_ms() };
+            let text = format!("{} {} {}\n", boot.trim(), clock.wall_ms, clock.boot_ms);
+            let temporary = state_dir.join(format!(".steady-clock-{}", std::process::id()));
+            if std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &path)).is_err() {
+                let _ = std::fs::remove_file(&temporary);
+            }
+            clock
+        })
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.wall_ms + since_boot_ms().saturating_sub(self.boot_ms))
+    }
+}
+
+fn parse(text: &str, boot: &str) -> Option<SteadyClock> {
+    let mut words = text.split_whitespace();
+    if boot.is_empty() || words.next()? != boot {
+        return None;
+    }
+    let (wall_ms, boot_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (boot_ms <= since_boot_ms()).then_some(SteadyClock { wall_ms, boot_ms })
+}
+
+/// Includes the time the machine slept.
+fn since_boot_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; the call has no other effect.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}

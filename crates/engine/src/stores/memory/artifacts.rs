@@ -1,0 +1,106 @@
+//! Artifacts and annotations in two maps by id.
+
+use super::{lock, reply};
+use crate::stores::words::{Words, words};
+use crate::stores::{
+    Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, NewAnnotation, NewArtifact, Reply,
+    StoreError, bounds,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use toolyard_protocol::Id;
+
+#[derive(Default)]
+pub struct Artifacts(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    artifacts: BTreeMap<Id, Artifact>,
+    annotations: BTreeMap<Id, Annotation>,
+}
+
+impl ArtifactStore for Artifacts {
+    fn create(&self, new: NewArtifact) -> Reply<'_, Artifact> {
+        reply(lock(&self.0).create(new.into()))
+    }
+
+    fn get(&self, id: Id) -> Reply<'_, Option<Artifact>> {
+        reply(Ok(lock(&self.0).artifacts.get(&id).cloned()))
+    }
+
+    fn list(&self, filter: ArtifactFilter) -> Reply<'_, Vec<Artifact>> {
+        reply(lock(&self.0).list(&filter))
+    }
+
+    fn hashes(&self, after: Option<String>, limit: usize) -> Reply<'_, Vec<String>> {
+        let state = lock(&self.0);
+        let distinct: BTreeSet<&String> = state.artifacts.values().map(|artifact| &artifact.hash).collect();
+        let wanted = distinct.into_iter().filter(|hash| after.as_ref().is_none_or(|after| *hash > after));
+        reply(bounds::limit(limit).map(|limit| wanted.take(limit).cloned().collect()))
+    }
+
+    fn remove(&self, id: Id) -> Reply<'_, bool> {
+        let mut state = lock(&self.0);
+        state.annotations.retain(|_, annotation| annotation.artifact != id);
+        reply(Ok(state.artifacts.remove(&id).is_some()))
+    }
+}
+
+impl AnnotationStore for Artifacts {
+    fn add(&self, new: NewAnnotation) -> Reply<'_, Annotation> {
+        reply(lock(&self.0).annotate(new))
+    }
+
+    fn of(&self, artifact: Id, limit: usize) -> Reply<'_, Vec<Annotation>> {
+        let state = lock(&self.0);
+        let wanted = state.annotations.values().filter(|annotation| annotation.artifact == artifact);
+        reply(bounds::limit(limit).map(|limit| wanted.take(limit).cloned().collect()))
+    }
+
+    fn search(&self, query: &str, limit: usize) -> Reply<'_, Vec<Annotation>> {
+        reply(lock(&self.0).search(query, limit))
+    }
+}
+
+impl State {
+    fn create(&mut self, new: Artifact) -> Result<Artifact, StoreError> {
+        bounds::artifact(&new)?;
+        if let Some(old) = self.artifacts.get(&new.id) {
+            return if *old == new { Ok(new) } else { Err(StoreError::taken("artifact", new.id)) };
+        }
+        self.artifacts.insert(new.id, new.clone());
+        Ok(new)
+    }
+
+    fn list(&self, filter: &ArtifactFilter) -> Result<Vec<Artifact>, StoreError> {
+        bounds::artifact_filter(filter)?;
+        let wanted = |artifact: &&Artifact| {
+            let lineage = &artifact.lineage;
+            filter.tag.as_ref().is_none_or(|tag| lineage.tags.contains(tag))
+                && filter.creator.as_ref().is_none_or(|creator| lineage.creator.as_ref() == Some(creator))
+                && filter.since.is_none_or(|since| artifact.created >= since)
+                && filter.before.is_none_or(|before| artifact.id < before)
+        };
+        Ok(self.artifacts.values().rev().filter(wanted).take(filter.limit).cloned().collect())
+    }
+
+    fn annotate(&mut self, new: NewAnnotation) -> Result<Annotation, StoreError> {
+        bounds::annotation(&new)?;
+        if !self.artifacts.contains_key(&new.artifact) {
+            return Err(StoreError::NotFound { what: "artifact", id: new.artifact.to_string() });
+        }
+        let new = Annotation::from(new);
+        if let Some(old) = self.annotations.get(&new.id) {
+            return if *old == new { Ok(new) } else { Err(StoreError::taken("annotation", new.id)) };
+        }
+        self.annotations.insert(new.id, new.clone());
+        Ok(new)
+    }
+
+    fn search(&self, query: &str, limit: usize) -> Result<Vec<Annotation>, StoreError> {
+        let limit = bounds::limit(limit)?;
+        let query = Words::parse(query)?;
+        let wanted = |annotation: &&Annotation| query.all_in(&words(annotation.texts()));
+        Ok(self.annotations.values().rev().filter(wanted).take(limit).cloned().collect())
+    }
+}

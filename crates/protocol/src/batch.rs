@@ -1,0 +1,29 @@
+//! Several calls in one request, some of which need the results of others.
+
+use crate::{Error, Outcome, Payload};
+
+/// Checked: ids are unique, every need names an earlier or later step, and there is no circle.
+pub struct Batch {
+    pub steps: Vec<Step>,
+}
+
+pub struct Step {
+    pub id: String,
+    pub action: Action,
+    /// Places in [`Batch::steps`] of what must have ended first.
+    pub needs: Vec<usize>,
+    pub arguments: Box<dyn Arguments>,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Call { tool: String },
+    Read { uri: String },
+}
+
+/// Arguments with holes that results of other steps fill.
+pub trait Arguments: Send + Sync {
+    /// `ends` has an outcome for each step that is over.
+    fn fill(&self, ends: &[Option<Outcome>]) -> Result<Payload, Error>;
+}

@@ -1,0 +1,56 @@
+//! `annotation.add`: says something about an artifact.
+
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_engine::stores::NewAnnotation;
+use toolyard_protocol::{Annotations, Context, Error, Id, Request, Timing, Tool, Violation};
+
+pub struct Add(pub Arc<Services>);
+
+const MAX_MESSAGE: usize = 32 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct AddRequest {
+    pub artifact_id: Id,
+    pub message: String,
+    /// Who says it.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// The feeling of it, in a word or two.
+    #[serde(default)]
+    pub vibe: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct AddResponse {
+    pub artifact_id: Id,
+    pub annotation_id: Id,
+}
+
+impl Request for AddRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::text(broken, "/message", &self.message, 1..=MAX_MESSAGE);
+        rules::labels(broken, &[("/source", &self.source), ("/vibe", &self.vibe)]);
+    }
+}
+
+impl Tool for Add {
+    type Request = AddRequest;
+    type Response = AddResponse;
+
+    const NAME: &'static str = "annotation.add";
+    const TITLE: &'static str = "Annotate an artifact";
+    const DESCRIPTION: &'static str = "Adds a message to an artifact, with its source and its vibe.";
+    const TIMING: Timing = Timing::AsyncShort;
+    const ANNOTATIONS: Annotations = Annotations::ADDS;
+
+    async fn run(&self, request: AddRequest, _: Context<'_>) -> Result<AddResponse, Error> {
+        let AddRequest { artifact_id, message, source, vibe } = request;
+        let (id, now) = (self.0.new_id(), self.0.now());
+        let new = NewAnnotation { id, artifact: artifact_id, message, source, vibe, now };
+        let added = self.0.stores()?.annotations.add(new).await?;
+        Ok(AddResponse { artifact_id: added.artifact, annotation_id: added.id })
+    }
+}

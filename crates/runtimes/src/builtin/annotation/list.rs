@@ -1,0 +1,43 @@
+//! `annotation.list`: what was said about one artifact, oldest first.
+
+use super::Annotations as Found;
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violation};
+
+pub struct List(pub Arc<Services>);
+
+const DEFAULT_LIMIT: u64 = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct ListRequest {
+    pub artifact_id: Id,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+}
+
+impl Request for ListRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for List {
+    type Request = ListRequest;
+    type Response = Found;
+
+    const NAME: &'static str = "annotation.list";
+    const TITLE: &'static str = "List annotations";
+    const DESCRIPTION: &'static str = "Lists what was said about one artifact, oldest first.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const OUTPUT: usize = 16 << 20;
+
+    async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<Found, Error> {
+        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        Ok(self.0.stores()?.annotations.of(request.artifact_id, limit).await?.into())
+    }
+}

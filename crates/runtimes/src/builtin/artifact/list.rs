@@ -1,0 +1,61 @@
+//! `artifact.list`: artifacts, newest first.
+
+use super::ArtifactInfo;
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_engine::stores::ArtifactFilter;
+use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violation};
+
+pub struct List(pub Arc<Services>);
+
+const DEFAULT_LIMIT: u64 = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct ListRequest {
+    /// Only those with this tag.
+    #[serde(default)]
+    pub tag: Option<String>,
+    #[serde(default)]
+    pub creator: Option<String>,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+    /// Only those older than this artifact, for the next page.
+    #[serde(default)]
+    pub before: Option<Id>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct ListResponse {
+    pub artifacts: Vec<ArtifactInfo>,
+    pub count: usize,
+}
+
+impl Request for ListRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for List {
+    type Request = ListRequest;
+    type Response = ListResponse;
+
+    const NAME: &'static str = "artifact.list";
+    const TITLE: &'static str = "List artifacts";
+    const DESCRIPTION: &'static str = "Lists artifacts, newest first, all or those of a tag or a creator.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const OUTPUT: usize = 16 << 20;
+
+    async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {
+        let ListRequest { tag, creator, limit, before } = request;
+        let limit = limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let filter = ArtifactFilter { tag, creator, since: None, before, limit };
+        let found = self.0.stores()?.artifacts.list(filter).await?;
+        let artifacts: Vec<_> = found.into_iter().map(ArtifactInfo::from).collect();
+        Ok(ListResponse { count: artifacts.len(), artifacts })
+    }
+}

@@ -1,0 +1,123 @@
+//! `artifact.*`: content with a name of its own, and where it comes from.
+
+pub mod create;
+pub mod get;
+pub mod list;
+pub mod upload;
+
+use super::{Services, rules};
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolyard_engine::blobs::Stored;
+use toolyard_engine::stores::{Artifact, Lineage, NewArtifact};
+use toolyard_protocol::{Error, ErrorKind, Hash, Id, Payload, Timestamp, Violation};
+use toolyard_wire::typed::AnyJson;
+
+/// An artifact as every tool shows it.
+#[derive(Serialize, JsonSchema)]
+pub struct ArtifactInfo {
+    pub id: Id,
+    pub content_hash: String,
+    pub size: u64,
+    pub mime_type: String,
+    pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creator: Option<String>,
+    pub created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variation_set_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<AnyJson>,
+}
+
+impl From<Artifact> for ArtifactInfo {
+    fn from(artifact: Artifact) -> ArtifactInfo {
+        let Lineage { tags, creator, parent, variation_set } = artifact.lineage;
+        ArtifactInfo {
+            id: artifact.id,
+            content_hash: artifact.hash,
+            size: artifact.size,
+            mime_type: artifact.mime,
+            tags,
+            creator,
+            created_at: artifact.created,
+            parent_id: parent,
+            variation_set_id: variation_set,
+            metadata: artifact.metadata.and_then(AnyJson::new),
+        }
+    }
+}
+
+/// What was made, and the event that tells of it.
+#[derive(Serialize, JsonSchema)]
+pub struct ArtifactCreated {
+    pub artifact_id: Id,
+    pub content_hash: String,
+    pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creator: Option<String>,
+}
+
+const MAX_TAGS: usize = 64;
+
+fn check_lineage(
+    broken: &mut Vec<Violation>,
+    tags: &[String],
+    creator: &Option<String>,
+    variation_set: &Option<String>,
+) {
+    if tags.len() > MAX_TAGS {
+        rules::add(broken, "/tags", format!("has {} tags; at most {MAX_TAGS} are taken", tags.len()));
+    }
+    for (i, tag) in tags.iter().enumerate().take(MAX_TAGS) {
+        rules::label(broken, &format!("/tags/{i}"), tag);
+    }
+    rules::labels(broken, &[("/creator", creator), ("/variation_set_id", variation_set)]);
+}
+
+/// What a new artifact says about itself.
+struct Wanted {
+    mime: String,
+    lineage: Lineage,
+    metadata: Option<Payload>,
+}
+
+/// Makes the artifact and tells of it. The content must be pinned until this is done.
+async fn create(services: &Services, stored: Stored, wanted: Wanted) -> Result<ArtifactCreated, Error> {
+    let store = &services.stores()?.artifacts;
+    if let Some(parent) = wanted.lineage.parent
+        && store.get(parent).await?.is_none()
+    {
+        return Err(unknown(parent).hint("'parent_id' must name an artifact"));
+    }
+    let new = NewArtifact {
+        id: services.new_id(),
+        hash: stored.hash.hex(),
+        size: stored.size,
+        mime: wanted.mime,
+        lineage: wanted.lineage,
+        metadata: wanted.metadata,
+        now: services.now(),
+    };
+    let made = store.create(new).await?;
+    let Lineage { tags, creator, .. } = made.lineage;
+    let created = ArtifactCreated { artifact_id: made.id, content_hash: made.hash, tags, creator };
+    services.announce("artifact_created", made.id, &created).await?;
+    Ok(created)
+}
+
+fn unknown(id: Id) -> Error {
+    Error::new(ErrorKind::ResourceNotFound, format!("there is no artifact '{id}'"))
+}
+
+/// The blob that an artifact is to name must be there.
+async fn find_blob(services: &Services, hash: Hash) -> Result<Stored, Error> {
+    let size = services.stores()?.blobs.size(&hash).await?;
+    let size = size.ok_or_else(|| {
+        Error::new(ErrorKind::ResourceNotFound, format!("there is no content of the hash {hash}"))
+            .hint("store it first, with cas.store or cas.upload_file")
+    })?;
+    Ok(Stored { hash, size })
+}

@@ -1,0 +1,74 @@
+//! `cas.get`: the bytes of a blob, or a part of them, proven against the hash.
+
+use super::{MAX_BYTES, MAX_MESSAGE};
+use crate::builtin::Services;
+use bytes::BytesMut;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_engine::blobs::BlobError;
+use toolyard_protocol::{Annotations, Blob, Context, Error, ErrorKind, Hash, Request, Tool};
+
+pub struct Get(pub Arc<Services>);
+
+#[derive(Deserialize, JsonSchema)]
+pub struct GetRequest {
+    pub hash: Hash,
+    /// The first byte wanted; 0 without it.
+    #[serde(default)]
+    pub offset: Option<u64>,
+    /// How many bytes; all that follow without it. At most 32 MiB are given at once.
+    #[serde(default)]
+    pub length: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct GetResponse {
+    pub hash: Hash,
+    /// Of the whole blob.
+    pub size: u64,
+    /// Where in the blob the data begins.
+    pub offset: u64,
+    pub data: Blob,
+}
+
+impl Request for GetRequest {}
+
+impl Tool for Get {
+    type Request = GetRequest;
+    type Response = GetResponse;
+
+    const NAME: &'static str = "cas.get";
+    const TITLE: &'static str = "Get content";
+    const DESCRIPTION: &'static str =
+        "Gives stored content by its hash, whole or in part. What is given was proven against the hash.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const TIMEOUT: Duration = Duration::from_secs(60);
+    const OUTPUT: usize = MAX_MESSAGE;
+
+    async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<GetResponse, Error> {
+        let blobs = &self.0.stores()?.blobs;
+        let GetRequest { hash, offset, length } = request;
+        let size = blobs.size(&hash).await?.ok_or(BlobError::NotFound { hash })?;
+        let offset = offset.unwrap_or(0);
+        let length = length.unwrap_or(size.saturating_sub(offset));
+        let end = offset.saturating_add(length);
+        if end > size || offset > size {
+            return Err(BlobError::Range { start: offset, end, size }.into());
+        }
+        if length > MAX_BYTES as u64 {
+            let message = format!(
+                "{length} bytes are wanted of a blob of {size}; at most {MAX_BYTES} are given at once"
+            );
+            return Err(Error::new(ErrorKind::OutputTooLarge, message)
+                .hint("ask for parts, with 'offset' and 'length'"));
+        }
+        let mut reader = blobs.reader(&hash, Some(offset..end)).await?;
+        let mut data = BytesMut::with_capacity(length as usize);
+        while let Some(piece) = reader.next().await {
+            data.extend_from_slice(&piece?);
+        }
+        Ok(GetResponse { hash, size, offset, data: Blob(data.freeze()) })
+    }
+}

@@ -1,0 +1,55 @@
+//! `cas.store`: keeps bytes and gives their hash.
+
+use super::{MAX_BYTES, MAX_MESSAGE};
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_protocol::{Annotations, Blob, Context, Error, Hash, Request, Tool, Violation};
+
+pub struct Store(pub Arc<Services>);
+
+#[derive(Deserialize, JsonSchema)]
+pub struct StoreRequest {
+    /// The content, at most 32 MiB.
+    pub data: Blob,
+    /// What it is. Blobs have no type of their own; it is told back, for an artifact that names the blob.
+    pub mime_type: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct StoreResponse {
+    pub hash: Hash,
+    pub size: u64,
+    pub mime_type: String,
+}
+
+impl Request for StoreRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        if self.data.0.len() > MAX_BYTES {
+            let size = self.data.0.len();
+            rules::add(broken, "/data", format!("has {size} bytes; at most {MAX_BYTES} are taken at once"));
+        }
+        rules::mime(broken, "/mime_type", &self.mime_type);
+    }
+}
+
+impl Tool for Store {
+    type Request = StoreRequest;
+    type Response = StoreResponse;
+
+    const NAME: &'static str = "cas.store";
+    const TITLE: &'static str = "Store content";
+    const DESCRIPTION: &'static str =
+        "Stores bytes under their BLAKE3 hash. The same content is stored once, however often it comes.";
+    const ANNOTATIONS: Annotations = Annotations::SETS;
+    // A job would keep the content a second time, among its arguments.
+    const TIMEOUT: Duration = Duration::from_secs(60);
+    const INPUT: usize = MAX_MESSAGE;
+
+    async fn run(&self, request: StoreRequest, _: Context<'_>) -> Result<StoreResponse, Error> {
+        let stored = self.0.stores()?.blobs.put(request.data.0).await?;
+        Ok(StoreResponse { hash: stored.hash, size: stored.size, mime_type: request.mime_type })
+    }
+}

@@ -1,0 +1,48 @@
+//! `cas.upload_file`: keeps a file of the yard, of any size.
+
+use super::store::StoreResponse;
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Violation};
+
+pub struct UploadFile(pub Arc<Services>);
+
+/// Long enough for any path the kernel takes.
+pub const MAX_PATH: usize = 4096;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct UploadFileRequest {
+    /// Relative to the yard's root; nothing outside it can be named.
+    pub file_path: String,
+    /// What it is; told back.
+    pub mime_type: String,
+}
+
+impl Request for UploadFileRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::text(broken, "/file_path", &self.file_path, 1..=MAX_PATH);
+        rules::mime(broken, "/mime_type", &self.mime_type);
+    }
+}
+
+impl Tool for UploadFile {
+    type Request = UploadFileRequest;
+    type Response = StoreResponse;
+
+    const NAME: &'static str = "cas.upload_file";
+    const TITLE: &'static str = "Store a file";
+    const DESCRIPTION: &'static str =
+        "Stores a file of the yard under its BLAKE3 hash. The file may be of any size and stays where it is.";
+    const TIMING: Timing = Timing::AsyncShort;
+    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const TIMEOUT: Duration = Duration::from_secs(600);
+
+    async fn run(&self, request: UploadFileRequest, _: Context<'_>) -> Result<StoreResponse, Error> {
+        let file = self.0.files.open(&request.file_path)?;
+        let stored = self.0.stores()?.blobs.put_file(file).await?;
+        Ok(StoreResponse { hash: stored.hash, size: stored.size, mime_type: request.mime_type })
+    }
+}

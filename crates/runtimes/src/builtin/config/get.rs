@@ -1,0 +1,132 @@
+//! `config.get`: one value, one section, or everything.
+
+use super::{Section, Setting};
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toolyard_protocol::text::nearest;
+use toolyard_protocol::{Annotations, Context, Error, ErrorKind, Request, Tool, Violation};
+use toolyard_wire::view::is_secret_name;
+
+pub struct Get(pub Arc<Services>);
+
+#[derive(Deserialize, JsonSchema)]
+pub struct GetRequest {
+    /// A section of toolyard.toml; all of them without it.
+    #[serde(default)]
+    pub section: Option<String>,
+    /// A key of the section; all of them without it.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct GetResponse {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub value: Shown,
+}
+
+type Keys = BTreeMap<&'static str, Setting>;
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Shown {
+    One(Setting),
+    Keys(Keys),
+    Sections(BTreeMap<&'static str, Keys>),
+}
+
+impl Request for GetRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        if self.key.is_some() && self.section.is_none() {
+            rules::add(broken, "/section", "is missing: a key is one of a section");
+        }
+    }
+}
+
+impl Tool for Get {
+    type Request = GetRequest;
+    type Response = GetResponse;
+
+    const NAME: &'static str = "config.get";
+    const TITLE: &'static str = "Get configuration";
+    const DESCRIPTION: &'static str =
+        "Gives the configuration in force: one value, one section or everything. Secrets are never shown.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<GetResponse, Error> {
+        let GetRequest { section, key } = request;
+        let sections = self.0.config.sections();
+        let value = match (&section, &key) {
+            (None, _) => Shown::Sections(sections.iter().map(|one| (one.name, keys(one))).collect()),
+            (Some(section), None) => Shown::Keys(keys(find_section(&sections, section)?)),
+            (Some(section), Some(key)) => {
+                let mut keys = keys(find_section(&sections, section)?);
+                let value = keys.remove(key.as_str());
+                Shown::One(value.ok_or_else(|| missing("key", key, keys.keys().copied()))?)
+            }
+        };
+        Ok(GetResponse { section, key, value })
+    }
+}
+
+fn find_section<'s>(sections: &'s [Section], name: &str) -> Result<&'s Section, Error> {
+    let found = sections.iter().find(|section| section.name == name);
+    found.ok_or_else(|| missing("section", name, sections.iter().map(|section| section.name)))
+}
+
+fn keys(section: &Section) -> Keys {
+    section.settings.iter().map(|(key, value)| (*key, shown(key, value))).collect()
+}
+
+/// Whoever adds a setting that holds a secret under such a name cannot show it by accident.
+fn shown(key: &str, value: &Setting) -> Setting {
+    match value {
+        Setting::Text(_) if is_secret_name(key) => Setting::Text("[hidden]".to_owned()),
+        Setting::Text(text) => Setting::Text(without_password(text)),
+        other => other.clone(),
+    }
+}
+
+/// `scheme://user:password@host` loses what stands before the `@`.
+fn without_password(text: &str) -> String {
+    let hidden = text.split_once("://").and_then(|(scheme, rest)| {
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let at = authority.rfind('@')?;
+        Some(format!("{scheme}://[hidden]{}", &rest[at..]))
+    });
+    hidden.unwrap_or_else(|| text.to_owned())
+}
+
+fn missing<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Error {
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Error::new(ErrorKind::ResourceNotFound, format!("the configuration has no such {what}")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_hidden() {
+        for (given, shown) in [
+            ("postgres://u:p@db/x?y=@", "postgres://[hidden]@db/x?y=@"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("127.0.0.1:3333", "127.0.0.1:3333"),
+            ("https://u:p@s@host", "https://[hidden]@host"),
+        ] {
+            assert_eq!(without_password(given), shown);
+        }
+        let text = |value: &str| Setting::Text(value.to_owned());
+        assert_eq!(shown("api_key", &text("k")), text("[hidden]"));
+        assert_eq!(shown("listen", &text("l")), text("l"));
+    }
+}

@@ -1,0 +1,107 @@
+//! A typed tool as an entry of the registry.
+
+use std::sync::Arc;
+use toolyard_engine::{Candidate, Controls, Entry, Run, RunFuture, Runner};
+use toolyard_protocol::name::NameError;
+use toolyard_protocol::{
+    About, Check, Conduct, Context, Digest, Error, ErrorKind, ExposedName, Limits, Outcome, Payload, Sandbox,
+    Timing, ToolName, ToolSpec, Version, Violation,
+};
+use toolyard_wire::typed::{Typed, TypedSpec};
+
+/// What `list` shows instead of a file.
+const SOURCE: &str = "builtin";
+
+pub fn candidate(tool: Arc<dyn Typed>) -> Result<Candidate, NameError> {
+    let spec = spec(tool.spec())?;
+    // A job is made only of arguments that the tool takes; without a job the run itself refuses them.
+    let input = (spec.timing != Timing::Sync).then(|| Box::new(Taken(tool.clone())) as Box<dyn Check>);
+    let controls = Arc::new(Controls::new(&spec.conduct));
+    let entry =
+        Entry { spec, runner: Box::new(Inside(tool)), input, output: None, cache_key: None, controls };
+    Ok(Candidate { entry: Arc::new(entry), enabled: true })
+}
+
+fn spec(typed: &TypedSpec) -> Result<ToolSpec, NameError> {
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(ToolSpec {
+        name: ToolName::parse(typed.name)?,
+        exposed: exposed(typed.name)?,
+        kind: "builtin",
+        source: SOURCE.to_owned(),
+        about: About {
+            version: Version::parse(version),
+            title: Some(typed.title.to_owned()),
+            description: Some(typed.description.to_owned()),
+            categories: Vec::new(),
+        },
+        annotations: typed.annotations,
+        timing: typed.timing,
+        limits: Limits { timeout: typed.timeout, input: typed.input, output: typed.output },
+        conduct: Conduct::default(),
+        sandbox: Sandbox::NotNeeded,
+        examples: Vec::new(),
+        digest: digest(typed, version),
+        input_schema: Some(typed.input_schema.clone()),
+        output_schema: Some(typed.output_schema.clone()),
+    })
+}
+
+/// `echo` for `yard.echo`, `cas_store` for `cas.store`.
+fn exposed(name: &str) -> Result<ExposedName, NameError> {
+    ExposedName::parse(&name.strip_prefix("yard.").unwrap_or(name).replace('.', "_"))
+}
+
+/// A length before each part keeps two parts from being read as one.
+fn digest(typed: &TypedSpec, version: &str) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    let (input, output) = (typed.input_schema.bytes(), typed.output_schema.bytes());
+    for part in [typed.name.as_bytes(), version.as_bytes(), input, output] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
+/// Runs in this process: nothing is started, and dropping the future ends it.
+struct Inside(Arc<dyn Typed>);
+
+impl Runner for Inside {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        Box::pin(async move {
+            let context = Context { call: run.call, caller: run.caller, deadline: run.deadline };
+            let work = self.0.run(&run.call.arguments, context);
+            let Ok(ended) = tokio::time::timeout_at(run.deadline.into(), work).await else {
+                return Err(late(run.spec));
+            };
+            ended.and_then(|response| fitting(run.spec, response)).map(|data| Outcome::success(Some(data)))
+        })
+    }
+}
+
+fn late(spec: &ToolSpec) -> Error {
+    let limit = spec.limits.timeout.as_millis();
+    let message = format!("'{}' did not finish in time (its limit is {limit} ms)", spec.exposed);
+    Error::new(ErrorKind::Timeout, message)
+}
+
+fn fitting(spec: &ToolSpec, response: Payload) -> Result<Payload, Error> {
+    if response.len() <= spec.limits.output {
+        return Ok(response);
+    }
+    let message = format!(
+        "the response of '{}' has {} bytes; at most {} are given",
+        spec.exposed,
+        response.len(),
+        spec.limits.output
+    );
+    Err(Error::new(ErrorKind::OutputTooLarge, message).hint("ask for less: a smaller limit or a part"))
+}
+
+/// The rule of the type, for those who ask before the run.
+struct Taken(Arc<dyn Typed>);
+
+impl Check for Taken {
+    fn check(&self, arguments: &Payload) -> Result<(), Vec<Violation>> {
+        self.0.check(arguments)
+    }
+}

@@ -1,0 +1,3 @@
+//! `event.*`: what happened, for those who cannot listen.
+
+pub mod poll;

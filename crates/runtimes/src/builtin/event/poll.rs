@@ -1,0 +1,227 @@
+//! `event.poll`: events after a cursor, waiting for the first when there is none.
+
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use toolyard_engine::jobs::Jobs;
+use toolyard_engine::stores::{EventPage, EventQuery, StoreError};
+use toolyard_protocol::{
+    Annotations, Context, Error, Event, Format, Id, Identity, Request, Timestamp, Tool, Violation,
+};
+use toolyard_wire::typed::{self, AnyJson};
+
+pub struct Poll(pub Arc<Services>);
+
+const MAX_WAIT_MS: u64 = 30_000;
+const DEFAULT_WAIT_MS: u64 = 5000;
+const DEFAULT_LIMIT: u64 = 100;
+const MAX_TYPES: usize = 64;
+/// What is left for the answer when the caller has a deadline of its own.
+const MARGIN: Duration = Duration::from_millis(100);
+/// Events about a job, which only its own caller may see. Their subject is its id.
+const OF_JOBS: [&str; 3] = ["job_state_changed", "progress", "stream_chunk"];
+
+#[derive(Deserialize, JsonSchema)]
+pub struct PollRequest {
+    /// The `cursor` of the last answer. Without it, and without `since_ms`: what happens from now on.
+    #[serde(default)]
+    pub cursor: Option<u64>,
+    /// Instead of a cursor: what happened in the last so many milliseconds.
+    #[serde(default)]
+    pub since_ms: Option<u64>,
+    /// Only these types of events; all without it.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub types: Vec<String>,
+    /// How long to wait for a first event; 5000 without it, 0 only looks.
+    #[serde(default)]
+    #[schemars(range(max = 30000))]
+    pub timeout_ms: Option<u64>,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct PollResponse {
+    /// Oldest first.
+    pub events: Vec<EventInfo>,
+    /// Give it next time.
+    pub cursor: u64,
+    pub has_more: bool,
+    pub buffer: Buffer,
+    pub server_time_ms: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct EventInfo {
+    pub seq: u64,
+    pub timestamp_ms: u64,
+    pub event_type: String,
+    /// What it is about: a job's or an artifact's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    pub data: Option<AnyJson>,
+}
+
+/// The numbers of the events that are still kept; 0 when there is none.
+#[derive(Serialize, JsonSchema)]
+pub struct Buffer {
+    pub oldest: u64,
+    pub newest: u64,
+    pub total: u64,
+}
+
+impl Request for PollRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        if self.cursor.is_some() && self.since_ms.is_some() {
+            rules::add(broken, "/since_ms", "goes without a cursor; give one of the two");
+        }
+        if self.types.len() > MAX_TYPES {
+            let count = self.types.len();
+            rules::add(broken, "/types", format!("has {count} types; at most {MAX_TYPES} are taken"));
+        }
+        for (i, kind) in self.types.iter().enumerate().take(MAX_TYPES) {
+            rules::label(broken, &format!("/types/{i}"), kind);
+        }
+        rules::number(broken, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for Poll {
+    type Request = PollRequest;
+    type Response = PollResponse;
+
+    const NAME: &'static str = "event.poll";
+    const TITLE: &'static str = "Poll events";
+    const DESCRIPTION: &'static str = "Gives events after a cursor, and waits for the first when there is none. Events about jobs of other \
+         callers are left out.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const TIMEOUT: Duration = Duration::from_millis(MAX_WAIT_MS + 5000);
+    const OUTPUT: usize = 16 << 20;
+
+    async fn run(&self, request: PollRequest, context: Context<'_>) -> Result<PollResponse, Error> {
+        let started = Instant::now();
+        let asked = started + Duration::from_millis(request.timeout_ms.unwrap_or(DEFAULT_WAIT_MS));
+        let until = asked.min(context.deadline.checked_sub(MARGIN).unwrap_or(started));
+        let jobs = self.0.jobs()?;
+        let events = jobs.events();
+        let since =
+            request.since_ms.map(|ms| Timestamp::from_unix_ms(self.0.now().unix_ms().saturating_sub(ms)));
+        let mut query = EventQuery {
+            after: self.start(&request).await?,
+            since,
+            kinds: request.types,
+            subject: None,
+            limit: request.limit.unwrap_or(DEFAULT_LIMIT) as usize,
+        };
+        let mut sight = Sight { jobs, identity: &context.call.identity, known: HashMap::new() };
+        loop {
+            let page = events.read(query.clone()).await.map_err(refused)?;
+            let EventPage { events: found, cursor, has_more, oldest, newest } = page;
+            let found = sight.filter(found).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            if !found.is_empty() || (left.is_zero() && !has_more) {
+                let total = if newest == 0 { 0 } else { newest + 1 - oldest };
+                return Ok(PollResponse {
+                    events: found.into_iter().map(EventInfo::from).collect(),
+                    cursor,
+                    has_more,
+                    buffer: Buffer { oldest, newest, total },
+                    server_time_ms: self.0.now().unix_ms(),
+                });
+            }
+            query.after = Some(cursor);
+            if !has_more {
+                events.wait(cursor, left).await?;
+            }
+        }
+    }
+}
+
+impl Poll {
+    /// With a span of time everything that is kept is looked at; the time decides.
+    async fn start(&self, request: &PollRequest) -> Result<Option<u64>, Error> {
+        if request.since_ms.is_none() {
+            return Ok(request.cursor);
+        }
+        let now = self.0.jobs()?.events().read(EventQuery { limit: 1, ..EventQuery::default() }).await?;
+        Ok(Some(now.oldest.saturating_sub(1)))
+    }
+}
+
+/// Which events this caller may see.
+struct Sight<'a> {
+    jobs: &'a Jobs,
+    identity: &'a Identity,
+    known: HashMap<String, bool>,
+}
+
+impl Sight<'_> {
+    async fn filter(&mut self, events: Vec<Event>) -> Result<Vec<Event>, Error> {
+        let mut seen = Vec::with_capacity(events.len());
+        for event in events {
+            let is_seen = match &event.subject {
+                Some(job) if OF_JOBS.contains(&event.kind.as_str()) => self.is_own(job).await?,
+                _ => true,
+            };
+            if is_seen {
+                seen.push(event);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// A job that is forgotten can no longer be shown to be the caller's.
+    async fn is_own(&mut self, job: &str) -> Result<bool, Error> {
+        if let Some(known) = self.known.get(job) {
+            return Ok(*known);
+        }
+        let found = match Id::parse(job) {
+            Some(id) => self.jobs.store().get(id).await?,
+            None => None,
+        };
+        let own = found.is_some_and(|job| job.identity == *self.identity);
+        self.known.insert(job.to_owned(), own);
+        Ok(own)
+    }
+}
+
+impl From<Event> for EventInfo {
+    fn from(event: Event) -> EventInfo {
+        EventInfo {
+            seq: event.seq,
+            timestamp_ms: event.at.unix_ms(),
+            event_type: event.kind,
+            subject: event.subject,
+            data: AnyJson::new(event.data),
+        }
+    }
+}
+
+/// With the words that clients of the original know.
+fn refused(error: StoreError) -> Error {
+    #[derive(Serialize)]
+    struct Oldest {
+        oldest_cursor: u64,
+    }
+    match error {
+        StoreError::CursorExpired { oldest, .. } => {
+            let oldest = Oldest { oldest_cursor: oldest.saturating_sub(1) };
+            let details = typed::write(&oldest, Format::Json).ok();
+            Error::from(error).with(|known| {
+                known.tool_code = Some("cursor_expired".to_owned());
+                known.tool_details = details;
+            })
+        }
+        StoreError::Invalid(_) => {
+            Error::from(error).with(|known| known.tool_code = Some("invalid_cursor".to_owned()))
+        }
+        other => other.into(),
+    }
+}

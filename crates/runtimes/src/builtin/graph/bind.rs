@@ -1,0 +1,58 @@
+//! `graph.bind`: makes a thing known, or adds to what is known of it.
+
+use super::{HintInfo, IdentityInfo};
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use toolyard_engine::stores::Hint;
+use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Violation};
+
+pub struct Bind(pub Arc<Services>);
+
+const MAX_HINTS: usize = 64;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct BindRequest {
+    pub id: String,
+    pub name: String,
+    #[serde(default)]
+    pub hints: Vec<HintInfo>,
+}
+
+impl Request for BindRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::label(broken, "/id", &self.id);
+        rules::label(broken, "/name", &self.name);
+        if self.hints.len() > MAX_HINTS {
+            let count = self.hints.len();
+            rules::add(broken, "/hints", format!("has {count} hints; at most {MAX_HINTS} are taken"));
+        }
+        for (i, hint) in self.hints.iter().enumerate().take(MAX_HINTS) {
+            rules::label(broken, &format!("/hints/{i}/kind"), &hint.kind);
+            rules::label(broken, &format!("/hints/{i}/value"), &hint.value);
+            if !(0.0..=1.0).contains(&hint.confidence) {
+                rules::add(broken, &format!("/hints/{i}/confidence"), "must be from 0 to 1");
+            }
+        }
+    }
+}
+
+impl Tool for Bind {
+    type Request = BindRequest;
+    type Response = IdentityInfo;
+
+    const NAME: &'static str = "graph.bind";
+    const TITLE: &'static str = "Bind an identity";
+    const DESCRIPTION: &'static str =
+        "Makes a thing known under an id, or renames it, and adds hints by which it is known again.";
+    const TIMING: Timing = Timing::AsyncShort;
+    const ANNOTATIONS: Annotations = Annotations::SETS;
+
+    async fn run(&self, request: BindRequest, _: Context<'_>) -> Result<IdentityInfo, Error> {
+        let BindRequest { id, name, hints } = request;
+        let hint = |HintInfo { kind, value, confidence }| Hint { kind, value, confidence };
+        let hints = hints.into_iter().map(hint).collect();
+        Ok(self.0.stores()?.graph.bind(id, name, hints, self.0.now()).await?.into())
+    }
+}

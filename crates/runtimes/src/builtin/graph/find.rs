@@ -1,0 +1,75 @@
+//! `graph.find`: things by name, tag or hint.
+
+use super::{IdentityInfo, Which};
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_protocol::{Annotations, Context, Error, Request, Tool, Violation};
+
+pub struct Find(pub Arc<Services>);
+
+const DEFAULT_LIMIT: u64 = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct FindRequest {
+    /// Part of the name, without regard to case.
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub tag_namespace: Option<String>,
+    #[serde(default)]
+    pub tag_value: Option<String>,
+    #[serde(default)]
+    pub hint_kind: Option<String>,
+    #[serde(default)]
+    pub hint_value: Option<String>,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct FindResponse {
+    /// By id.
+    pub identities: Vec<IdentityInfo>,
+    pub count: usize,
+}
+
+impl FindRequest {
+    fn which(&self) -> Which {
+        Which {
+            name: self.name.clone(),
+            tag_namespace: self.tag_namespace.clone(),
+            tag_value: self.tag_value.clone(),
+            hint_kind: self.hint_kind.clone(),
+            hint_value: self.hint_value.clone(),
+        }
+    }
+}
+
+impl Request for FindRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        self.which().check(broken, "");
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for Find {
+    type Request = FindRequest;
+    type Response = FindResponse;
+
+    const NAME: &'static str = "graph.find";
+    const TITLE: &'static str = "Find identities";
+    const DESCRIPTION: &'static str = "Finds things by part of their name, by tag or by hint.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const OUTPUT: usize = 16 << 20;
+
+    async fn run(&self, request: FindRequest, _: Context<'_>) -> Result<FindResponse, Error> {
+        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let found = self.0.stores()?.graph.find(request.which().filter(limit)).await?;
+        let identities: Vec<_> = found.into_iter().map(IdentityInfo::from).collect();
+        Ok(FindResponse { count: identities.len(), identities })
+    }
+}

@@ -1,0 +1,51 @@
+//! `graph.tag`: sorts a thing under a namespace and a value.
+
+use super::TagInfo;
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_engine::stores::Tag;
+use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Violation};
+
+pub struct AddTag(pub Arc<Services>);
+
+#[derive(Deserialize, JsonSchema)]
+pub struct TagRequest {
+    pub identity_id: String,
+    pub namespace: String,
+    pub value: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct TagResponse {
+    pub identity_id: String,
+    /// All of them now.
+    pub tags: Vec<TagInfo>,
+}
+
+impl Request for TagRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::label(broken, "/identity_id", &self.identity_id);
+        rules::label(broken, "/namespace", &self.namespace);
+        rules::label(broken, "/value", &self.value);
+    }
+}
+
+impl Tool for AddTag {
+    type Request = TagRequest;
+    type Response = TagResponse;
+
+    const NAME: &'static str = "graph.tag";
+    const TITLE: &'static str = "Tag an identity";
+    const DESCRIPTION: &'static str = "Adds a tag to a thing. Adding it twice is no change.";
+    const TIMING: Timing = Timing::AsyncShort;
+    const ANNOTATIONS: Annotations = Annotations::SETS;
+
+    async fn run(&self, request: TagRequest, _: Context<'_>) -> Result<TagResponse, Error> {
+        let TagRequest { identity_id, namespace, value } = request;
+        let tagged = self.0.stores()?.graph.tag(identity_id, Tag { namespace, value }).await?;
+        let tags = tagged.tags.into_iter().map(|Tag { namespace, value }| TagInfo { namespace, value });
+        Ok(TagResponse { identity_id: tagged.id, tags: tags.collect() })
+    }
+}

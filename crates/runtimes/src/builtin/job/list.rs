@@ -1,0 +1,69 @@
+//! `job.list`: the caller's jobs, newest first, and how many there are in each state.
+
+use super::{JobInfo, Status};
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toolyard_engine::stores::JobFilter;
+use toolyard_protocol::{Annotations, Context, Error, Id, JobState, Request, Tool, Violation};
+
+pub struct List(pub Arc<Services>);
+
+const DEFAULT_LIMIT: u64 = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct ListRequest {
+    /// Only jobs in this state.
+    #[serde(default)]
+    pub status: Option<Status>,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+    /// Only jobs older than this one, for the next page.
+    #[serde(default)]
+    pub before: Option<Id>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct ListResponse {
+    pub jobs: Vec<JobInfo>,
+    /// Of the caller's jobs, on this page or not.
+    pub total: u64,
+    pub by_status: BTreeMap<&'static str, u64>,
+}
+
+impl Request for ListRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for List {
+    type Request = ListRequest;
+    type Response = ListResponse;
+
+    const NAME: &'static str = "job.list";
+    const TITLE: &'static str = "List jobs";
+    const DESCRIPTION: &'static str = "Lists the caller's jobs, newest first, with totals by state.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    const OUTPUT: usize = 4 << 20;
+
+    async fn run(&self, request: ListRequest, context: Context<'_>) -> Result<ListResponse, Error> {
+        let jobs = self.0.jobs()?;
+        let identity = Some(context.call.identity.clone());
+        let mut by_status: BTreeMap<&'static str, u64> =
+            JobState::ALL.into_iter().map(|state| (state.as_str(), 0)).collect();
+        for (state, count) in jobs.store().count(identity.clone()).await? {
+            by_status.insert(state.as_str(), count);
+        }
+        let states = request.status.map(JobState::from).into_iter().collect();
+        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let filter = JobFilter { identity, states, tool: None, before: request.before, limit };
+        let found = jobs.list(filter).await?;
+        let total = by_status.values().sum();
+        Ok(ListResponse { jobs: found.iter().map(JobInfo::from).collect(), total, by_status })
+    }
+}

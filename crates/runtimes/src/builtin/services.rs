@@ -1,0 +1,91 @@
+//! What built-in tools work with. Made once, shared by all of them.
+
+use super::config::ConfigView;
+use super::files::Files;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use toolyard_engine::clock::{Clock, Random, new_id};
+use toolyard_engine::jobs::{Jobs, JobsDoor};
+use toolyard_engine::stores::{AnnotationStore, ArtifactStore, GraphStore, NewEvent};
+use toolyard_engine::{Blobs, Registry};
+use toolyard_protocol::{Error, ErrorKind, Format, Id, Timestamp};
+use toolyard_wire::typed;
+
+pub struct Services {
+    /// Weak: the registry holds the tools.
+    pub registry: Weak<Registry>,
+    pub config: Arc<dyn ConfigView>,
+    /// Jobs, and through them events.
+    pub jobs: JobsDoor,
+    pub stores: StoresDoor,
+    pub files: Files,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+}
+
+/// What outlives the process, apart from jobs and events.
+pub struct Stores {
+    pub artifacts: Arc<dyn ArtifactStore>,
+    pub annotations: Arc<dyn AnnotationStore>,
+    pub graph: Arc<dyn GraphStore>,
+    pub blobs: Arc<Blobs>,
+}
+
+impl Services {
+    pub fn jobs(&self) -> Result<&Arc<Jobs>, Error> {
+        self.jobs.jobs()
+    }
+
+    pub fn stores(&self) -> Result<&Stores, Error> {
+        self.stores.get()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn new_id(&self) -> Id {
+        new_id(self.clock.as_ref(), self.random.as_ref())
+    }
+
+    /// Tells whoever listens that something happened.
+    pub async fn announce(&self, kind: &str, subject: Id, data: &impl Serialize) -> Result<(), Error> {
+        let data = typed::write(data, Format::Json)?;
+        let event =
+            NewEvent { at: self.now(), kind: kind.to_owned(), subject: Some(subject.to_string()), data };
+        self.jobs()?.events().append(event).await?;
+        Ok(())
+    }
+}
+
+type Open = Box<dyn Fn() -> Result<Stores, Error> + Send + Sync>;
+
+/// The way to the stores: opened by the first who needs one, so that listing tools touches no file.
+pub struct StoresDoor {
+    opened: OnceLock<Stores>,
+    /// Held while opening, so that it happens once. A failure is tried again by the next who comes.
+    open: Mutex<Open>,
+}
+
+impl StoresDoor {
+    pub fn new(open: impl Fn() -> Result<Stores, Error> + Send + Sync + 'static) -> StoresDoor {
+        StoresDoor { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
+    }
+
+    /// For those who keep nothing.
+    pub fn shut() -> StoresDoor {
+        StoresDoor::new(|| Err(Error::new(ErrorKind::Unavailable, "nothing is kept here")))
+    }
+
+    pub fn get(&self) -> Result<&Stores, Error> {
+        if let Some(stores) = self.opened.get() {
+            return Ok(stores);
+        }
+        let open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(stores) = self.opened.get() {
+            return Ok(stores);
+        }
+        let stores = open()?;
+        Ok(self.opened.get_or_init(|| stores))
+    }
+}

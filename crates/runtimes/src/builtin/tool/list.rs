@@ -1,0 +1,107 @@
+//! `tool.list`: which tools there are, page by page.
+
+use crate::builtin::{Services, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolyard_protocol::{
+    Annotations, Context, Error, ErrorKind, Payload, Request, Tool, ToolSpec, Violation,
+};
+use toolyard_wire::typed::AnyJson;
+
+pub struct List(pub Arc<Services>);
+
+const DEFAULT_LIMIT: u64 = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct ListRequest {
+    /// Only tools of this module: `cas` for `cas.store`.
+    #[serde(default)]
+    pub module: Option<String>,
+    /// Only tools after this canonical name, for the next page.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// How many at most; 100 without it.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub limit: Option<u64>,
+    /// Input and output schemas too.
+    #[serde(default)]
+    pub schemas: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct ListResponse {
+    /// By canonical name.
+    pub tools: Vec<Listed>,
+    pub count: usize,
+    /// There are more; ask again with `after`.
+    pub has_more: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Listed {
+    /// Canonical, `module.tool`.
+    pub name: String,
+    /// The name on MCP and on the command line.
+    pub exposed: String,
+    pub kind: &'static str,
+    pub timing: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<AnyJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<AnyJson>,
+}
+
+impl Request for ListRequest {
+    fn check(&self, broken: &mut Vec<Violation>) {
+        rules::limit(broken, self.limit);
+    }
+}
+
+impl Tool for List {
+    type Request = ListRequest;
+    type Response = ListResponse;
+
+    const NAME: &'static str = "tool.list";
+    const TITLE: &'static str = "List tools";
+    const DESCRIPTION: &'static str = "Lists the tools that can be called, by canonical name.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+    // A thousand tools with schemas of some size.
+    const OUTPUT: usize = 16 << 20;
+
+    async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {
+        let gone = || Error::new(ErrorKind::Unavailable, "the server is shutting down");
+        let snapshot = self.0.registry.upgrade().ok_or_else(gone)?.snapshot();
+        let wanted = |spec: &&ToolSpec| {
+            let in_module = request.module.as_deref().is_none_or(|module| spec.name.module() == module);
+            in_module && request.after.as_deref().is_none_or(|after| spec.name.as_str() > after)
+        };
+        let mut found = snapshot.entries().iter().map(|entry| &entry.spec).filter(wanted);
+        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let tools: Vec<Listed> =
+            found.by_ref().take(limit).map(|spec| listed(spec, request.schemas)).collect();
+        Ok(ListResponse { count: tools.len(), has_more: found.next().is_some(), tools })
+    }
+}
+
+fn listed(spec: &ToolSpec, schemas: bool) -> Listed {
+    let shown = |schema: &Option<Payload>| schema.clone().filter(|_| schemas).and_then(AnyJson::new);
+    Listed {
+        name: spec.name.to_string(),
+        exposed: spec.exposed.to_string(),
+        kind: spec.kind,
+        timing: spec.timing.as_str(),
+        version: spec.about.version.as_ref().map(ToString::to_string),
+        title: spec.about.title.clone(),
+        description: spec.about.description.clone(),
+        input_schema: shown(&spec.input_schema),
+        output_schema: shown(&spec.output_schema),
+    }
+}

@@ -1,0 +1,3 @@
+//! `tool.*`: the tools themselves, as data.
+
+pub mod list;

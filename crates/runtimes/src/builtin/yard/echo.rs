@@ -1,0 +1,34 @@
+//! `yard.echo`: gives a message back, to try a connection with.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
+
+pub struct Echo;
+
+#[derive(Deserialize, JsonSchema)]
+pub struct EchoRequest {
+    /// What to give back.
+    pub message: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct EchoResponse {
+    pub message: String,
+}
+
+impl Request for EchoRequest {}
+
+impl Tool for Echo {
+    type Request = EchoRequest;
+    type Response = EchoResponse;
+
+    const NAME: &'static str = "yard.echo";
+    const TITLE: &'static str = "Echo";
+    const DESCRIPTION: &'static str = "Gives the message back.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(&self, request: EchoRequest, _: Context<'_>) -> Result<EchoResponse, Error> {
+        Ok(EchoResponse { message: request.message })
+    }
+}

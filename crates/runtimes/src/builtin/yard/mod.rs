@@ -1,0 +1,4 @@
+//! `yard.*`: is anyone there?
+
+pub mod echo;
+pub mod ping;

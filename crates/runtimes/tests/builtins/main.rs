@@ -1,0 +1,15 @@
+//! The built-in tools, called through the whole pipeline over real stores in a temporary folder.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test states what it expects, in its helpers too"
+)]
+
+mod bench;
+mod content;
+mod formats;
+mod golden;
+mod graph;
+mod jobs;
+mod yard;

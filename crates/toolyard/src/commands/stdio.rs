@@ -1,0 +1,51 @@
+//! `toolyard stdio [DIR]`: MCP on standard input and output, for clients that start their servers themselves.
+
+use super::serve::stop_signal;
+use crate::output;
+use crate::reload;
+use crate::wiring::{Place, Yard, large_runtime};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_edges::serve_stdio;
+use toolyard_protocol::Error;
+
+/// Speak MCP on stdin and stdout
+#[derive(clap::Args)]
+pub struct Args {
+    /// The yard (same as --yard)
+    dir: Option<PathBuf>,
+}
+
+pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
+    place.yard = args.dir.or(place.yard);
+    let yard = Yard::open(&place)?;
+    let runtime = large_runtime()?;
+    let ended = runtime.block_on(run_stdio(yard));
+    // A read of stdin that is under way cannot be called back; the process ends without it.
+    runtime.shutdown_timeout(Duration::ZERO);
+    ended
+}
+
+async fn run_stdio(yard: Yard) -> Result<u8, Error> {
+    let engine = Arc::new(yard.engine()?);
+    let snapshot = engine.registry.snapshot();
+    reload::tell(snapshot.problems());
+    let watcher = reload::watch(&yard, &engine)?;
+    // Jobs that an earlier process left unfinished are taken up now.
+    let jobs = engine.jobs.jobs()?;
+    jobs.tend(engine.registry.clone(), engine.passage());
+    tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
+    let mcp = yard.mcp(&engine)?;
+    let (input, out) = output::pipes();
+    let stop = stop_signal()?;
+    tokio::select! {
+        () = serve_stdio(mcp.clone(), input, out, yard.config.server.max_body) => {}
+        () = mcp.tend() => {}
+        () = stop => {}
+    }
+    drop(watcher);
+    jobs.shut_down().await;
+    engine.audit.close();
+    Ok(0)
+}

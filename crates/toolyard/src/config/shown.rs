@@ -1,0 +1,38 @@
+//! The configuration in force as `config.get` shows it.
+
+use super::Config;
+use std::time::Duration;
+use toolyard_runtimes::builtin::{ConfigView, Section, Setting};
+
+impl ConfigView for Config {
+    fn sections(&self) -> Vec<Section> {
+        let section = |name, settings| Section { name, settings };
+        vec![
+            section("server", self.server.settings()),
+            section("limits", self.limits.settings()),
+            section("audit", self.audit.settings()),
+            section("cache", self.cache.settings()),
+            section("sandbox", self.sandbox.settings()),
+            section("state", self.state.settings()),
+            section("jobs", self.jobs.settings()),
+            section("builtin", self.builtin.settings()),
+        ]
+    }
+}
+
+pub fn text(value: impl ToString) -> Setting {
+    Setting::Text(value.to_string())
+}
+
+pub fn number(value: usize) -> Setting {
+    Setting::Number(value as u64)
+}
+
+pub fn milliseconds(value: Duration) -> Setting {
+    Setting::Number(value.as_millis() as u64)
+}
+
+/// What is not set has its default elsewhere, or none.
+pub fn optional(value: Option<u64>) -> Setting {
+    value.map_or(Setting::Unset(()), Setting::Number)
+}

@@ -1,0 +1,145 @@
+//! A running server as `--url` names it, spoken to over `/v1/`.
+
+use bytes::Bytes;
+use reqwest::{Client, Method, Url};
+use std::time::Duration;
+use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Wait};
+use toolyard_wire::{envelope, outcome};
+
+/// The largest answer that is read.
+const MAX_ANSWER: usize = 256 << 20;
+
+pub struct Remote {
+    base: Url,
+    client: Client,
+}
+
+/// How a call is to be made.
+pub struct Calling<'a> {
+    pub tool: &'a str,
+    pub arguments: &'a Payload,
+    pub wait: Wait,
+    pub key: Option<&'a str>,
+    pub timeout: Option<Duration>,
+}
+
+impl Remote {
+    pub fn new(url: &str) -> Result<Remote, Error> {
+        let wrong = |what: String| {
+            Error::new(ErrorKind::InvalidInput, format!("--url {url:?}: {what}"))
+                .hint("for example --url http://127.0.0.1:3333")
+        };
+        let base = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(wrong("only http and https addresses can be called".to_owned()));
+        }
+        // Fails when a provider is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = Client::builder()
+            .user_agent(concat!("toolyard/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            // What is meant for this server goes to no other.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10));
+        let client = builder.build().map_err(|error| wrong(error.to_string()))?;
+        Ok(Remote { base, client })
+    }
+
+    pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Bytes, Error> {
+        self.ask(Method::GET, path, query, None).await
+    }
+
+    pub async fn post(&self, path: &[&str], body: Bytes) -> Result<Bytes, Error> {
+        self.ask(Method::POST, path, &[], Some(body)).await
+    }
+
+    pub async fn call(&self, calling: Calling<'_>) -> Result<Outcome, Error> {
+        let mut request = self
+            .client
+            .post(self.address(&["v1", "tools", calling.tool], &[])?)
+            .header("content-type", "application/json")
+            .body(calling.arguments.bytes().clone());
+        if calling.wait == Wait::NotAtAll {
+            request = request.header("prefer", "respond-async");
+        }
+        if let Some(key) = calling.key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(timeout) = calling.timeout {
+            request = request.timeout(timeout);
+        }
+        let (status, body) = self.send(request).await?;
+        outcome::read(&body).or_else(|_| match envelope::read_refusal(&body) {
+            Some(error) => Ok(Outcome::failure(error)),
+            None => Err(self.strange(status)),
+        })
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<Bytes>,
+    ) -> Result<Bytes, Error> {
+        let mut request = self.client.request(method, self.address(path, query)?);
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        let (status, body) = self.send(request).await?;
+        if status == 200 {
+            return Ok(body);
+        }
+        Err(envelope::read_refusal(&body).unwrap_or_else(|| self.strange(status)))
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<(u16, Bytes), Error> {
+        let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            if body.len() + chunk.len() > MAX_ANSWER {
+                let message = format!("the answer of {} is over {MAX_ANSWER} bytes", self.base);
+                return Err(Error::new(ErrorKind::OutputTooLarge, message));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((response.status().as_u16(), body.into()))
+    }
+
+    /// Names go in as whole path segments, so that none can change what is asked for.
+    fn address(&self, path: &[&str], query: &[(&str, String)]) -> Result<Url, Error> {
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => {
+                segments.pop_if_empty().extend(path);
+            }
+            Err(()) => {
+                return Err(Error::new(ErrorKind::InvalidInput, format!("{} has no paths", self.base)));
+            }
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Error {
+        if error.is_timeout() {
+            return Error::new(ErrorKind::Timeout, format!("{} did not answer in time", self.base));
+        }
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(inner) = cause.source() {
+            cause = inner;
+        }
+        Error::new(ErrorKind::Unavailable, format!("{} cannot be reached: {cause}", self.base))
+            .hint("is 'toolyard serve' running there?")
+    }
+
+    fn strange(&self, status: u16) -> Error {
+        Error::new(
+            ErrorKind::InvalidOutput,
+            format!("{} answered {status} with something unknown", self.base),
+        )
+        .hint("is it a toolyard server of this version?")
+    }
+}

@@ -1,0 +1,70 @@
+//! What the yard keeps: one database and one folder of blobs, each opened once, when it is first needed.
+
+use crate::wiring::make_state_dir;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
+use toolyard_engine::faults;
+use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
+use toolyard_engine::{Blobs, stores::sqlite};
+use toolyard_protocol::Error;
+use toolyard_runtimes::builtin::{Stores, StoresDoor};
+use toolyard_wire::outcome::Form;
+
+/// The state folder. Nothing is made in it before someone needs it.
+pub struct State {
+    dir: PathBuf,
+    /// Shared by all stores, so that they share its writer.
+    database: Mutex<Option<Arc<sqlite::Database>>>,
+}
+
+impl State {
+    pub fn new(dir: PathBuf) -> Arc<State> {
+        Arc::new(State { dir, database: Mutex::default() })
+    }
+
+    pub fn jobs_door(self: &Arc<Self>, options: jobs::Options) -> JobsDoor {
+        let state = self.clone();
+        JobsDoor::new(move || state.open_jobs(options.clone()))
+    }
+
+    pub fn stores_door(self: &Arc<Self>) -> StoresDoor {
+        let state = self.clone();
+        StoresDoor::new(move || state.open_stores())
+    }
+
+    pub fn open_jobs(&self, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
+        let database = self.database()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let events = sqlite::Events::new(database.clone(), sqlite::RING);
+        let parts = jobs::Parts {
+            store: Arc::new(sqlite::Jobs::new(database, &events)),
+            events: Arc::new(events),
+            form: Arc::new(Form),
+            clock: Arc::new(SteadyClock::open(&self.dir, &clock)),
+            options,
+        };
+        Ok(Jobs::open(&self.dir, new_id(clock.as_ref(), &SystemRandom), parts)?)
+    }
+
+    fn open_stores(&self) -> Result<Stores, Error> {
+        let database = self.database()?;
+        Ok(Stores {
+            artifacts: Arc::new(sqlite::Artifacts::new(database.clone())),
+            annotations: Arc::new(sqlite::Annotations::new(database.clone())),
+            graph: Arc::new(sqlite::Graph::new(database)),
+            blobs: Blobs::open(&self.dir.join("blobs"), Arc::new(faults::NoFaults))?,
+        })
+    }
+
+    fn database(&self) -> Result<Arc<sqlite::Database>, Error> {
+        let mut known = self.database.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(database) = &*known {
+            return Ok(database.clone());
+        }
+        make_state_dir(&self.dir)?;
+        let database = sqlite::Database::open(&self.dir.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
+        *known = Some(database.clone());
+        Ok(database)
+    }
+}

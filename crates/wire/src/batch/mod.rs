@@ -1,0 +1,143 @@
+//! Batches: `{"calls": […]}` with `$from` references, and seed 000's `{"messages", "tool_calls"}`.
+
+mod holes;
+mod order;
+mod seed;
+
+use crate::json::{self, Object};
+use crate::outcome;
+use bytes::Bytes;
+use holes::Holes;
+use serde::Deserialize;
+use toolyard_protocol::batch::{Action, Batch, Step};
+use toolyard_protocol::{Error, ErrorKind, Outcome};
+
+/// Calls in one batch.
+pub const MAX_CALLS: usize = 256;
+
+/// A batch and, when it came in seed 000's form, the messages it continues.
+pub struct Request {
+    pub batch: Batch,
+    pub conversation: Option<Conversation>,
+}
+
+pub use seed::Conversation;
+
+/// Reads either form. Unknown ids, circles and doubles are refused here, before anything runs.
+pub fn read(bytes: Bytes) -> Result<Request, Error> {
+    let members = json::members(&bytes).map_err(|defect| refuse(defect.to_string()))?;
+    let members = members.ok_or_else(|| refuse("it must be an object"))?;
+    if members.iter().any(|(key, _)| key == "tool_calls") {
+        return seed::read(&bytes);
+    }
+    let known = ["calls"];
+    if let Some((key, _)) = members.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
+        return Err(refuse(format!("unknown member '{key}'")));
+    }
+    let Some((_, range)) = members.iter().find(|(key, _)| key == "calls") else {
+        return Err(refuse("'calls' is missing"));
+    };
+    let items = json::elements(&bytes[range.clone()]).map_err(|defect| refuse(defect.to_string()))?;
+    let items = items.ok_or_else(|| refuse("'calls' must be a list"))?;
+    check_count(items.len())?;
+    let mut asked = Vec::with_capacity(items.len());
+    for (i, item) in items.into_iter().enumerate() {
+        let raw = bytes.slice(range.start + item.start..range.start + item.end);
+        asked.push(read_call(raw).map_err(|error| at_call(i, error))?);
+    }
+    Ok(Request { batch: order::batch(asked)?, conversation: None })
+}
+
+/// `{"status", "results": [{"id", …outcome}]}` in the order of the request.
+pub fn write(batch: &Batch, ends: &[Outcome]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    let failed = ends.iter().filter(|outcome| outcome.error().is_some()).count();
+    object.text(
+        "status",
+        match failed {
+            0 => "success",
+            _ if failed == ends.len() => "failure",
+            _ => "partial_success",
+        },
+    );
+    let list = object.member("results");
+    list.push(b'[');
+    for (i, (step, end)) in batch.steps.iter().zip(ends).enumerate() {
+        if i > 0 {
+            list.push(b',');
+        }
+        let mut result = Object::new(list);
+        result.text("id", &step.id).raw("outcome", &outcome::write(end));
+        result.end();
+    }
+    list.push(b']');
+    object.end();
+    out
+}
+
+/// Whether an answer that [`write`] made tells of a failed call. A history has no status, and so no failure.
+pub fn has_failure(answer: &[u8]) -> bool {
+    let status = json::pointer(answer, "/status").ok().flatten();
+    status.is_some_and(|range| &answer[range] != b"\"success\"")
+}
+
+/// One step as it was asked for, its needs still names.
+struct Asked {
+    id: String,
+    action: Action,
+    /// Needs beyond those of the holes.
+    depends: Vec<String>,
+    holes: Holes,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    id: String,
+    tool: String,
+    #[serde(default)]
+    depends: Vec<String>,
+}
+
+fn read_call(raw: Bytes) -> Result<Asked, Error> {
+    let members = json::members(&raw).map_err(|defect| refuse(defect.to_string()))?;
+    let members = members.ok_or_else(|| refuse("it must be an object"))?;
+    let known = ["id", "tool", "arguments", "depends"];
+    if let Some((key, _)) = members.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
+        return Err(
+            refuse(format!("unknown member '{key}'")).hint("a call has id, tool, arguments and depends")
+        );
+    }
+    let head: Head = serde_json::from_slice(&raw).map_err(|error| refuse(error.to_string()))?;
+    let arguments = members.iter().find(|(key, _)| key == "arguments");
+    let arguments = arguments.map_or(Bytes::from_static(b"{}"), |(_, range)| raw.slice(range.clone()));
+    let holes = Holes::find(json::arguments(arguments)?)?;
+    Ok(Asked { id: head.id, action: Action::Call { tool: head.tool }, depends: head.depends, holes })
+}
+
+fn check_count(count: usize) -> Result<(), Error> {
+    match count {
+        0 => Err(refuse("it has no calls")),
+        1..=MAX_CALLS => Ok(()),
+        _ => Err(refuse(format!("it has {count} calls; {MAX_CALLS} are allowed"))),
+    }
+}
+
+fn at_call(i: usize, error: Error) -> Error {
+    let message = format!("call {}: {}", i + 1, error.message);
+    Error { message, ..error }
+}
+
+fn refuse(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("not a batch: {what}"))
+        .hint("{\"calls\": [{\"id\": \"a\", \"tool\": NAME, \"arguments\": {…}}]}")
+}
+
+impl Asked {
+    fn into_step(self, needs: Vec<usize>, place_of: impl Fn(&str) -> Option<usize>) -> Step {
+        Step { id: self.id, action: self.action, needs, arguments: Box::new(self.holes.placed(place_of)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Turns the names of a batch into places, and refuses what could never run.
+
+use super::{Asked, refuse};
+use std::collections::HashMap;
+use toolyard_protocol::Error;
+use toolyard_protocol::batch::Batch;
+use toolyard_protocol::text::{nearest, visible};
+
+pub fn batch(asked: Vec<Asked>) -> Result<Batch, Error> {
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(asked.len());
+    for (i, call) in asked.iter().enumerate() {
+        if call.id.is_empty() || call.id.len() > 200 {
+            return Err(refuse(format!("the id of call {} is empty or over 200 bytes", i + 1)));
+        }
+        if places.insert(call.id.clone(), i).is_some() {
+            return Err(refuse(format!("two calls have the id '{}'", visible(&call.id))));
+        }
+    }
+    let needs = asked.iter().map(|call| needs(call, &places)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(circle) = circle(&needs) {
+        let names: Vec<String> = circle.iter().map(|&place| visible(&asked[place].id)).collect();
+        return Err(refuse(format!("calls wait for each other in a circle: {}", names.join(" → "))));
+    }
+    let place_of = |name: &str| places.get(name).copied();
+    Ok(Batch {
+        steps: asked.into_iter().zip(needs).map(|(call, needs)| call.into_step(needs, place_of)).collect(),
+    })
+}
+
+fn needs(call: &Asked, places: &HashMap<String, usize>) -> Result<Vec<usize>, Error> {
+    let mut needs = Vec::new();
+    for name in call.holes.names().chain(call.depends.iter().map(String::as_str)) {
+        let Some(&place) = places.get(name) else {
+            let error =
+                refuse(format!("call '{}' needs '{}', which is not in it", visible(&call.id), visible(name)));
+            return Err(match nearest(name, places.keys().map(String::as_str)) {
+                Some(near) => error.hint(format!("did you mean '{near}'?")),
+                None => error,
+            });
+        };
+        if !needs.contains(&place) {
+            needs.push(place);
+        }
+    }
+    Ok(needs)
+}
+
+/// Some circle, if there is one: steps are removed as their needs are, and what stays has one.
+fn circle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let mut left: Vec<usize> = needs.iter().map(Vec::len).collect();
+    let mut dependants = vec![Vec::new(); needs.len()];
+    for (step, needs) in needs.iter().enumerate() {
+        needs.iter().for_each(|&need| dependants[need].push(step));
+    }
+    let mut ready: Vec<usize> = (0..needs.len()).filter(|&step| left[step] == 0).collect();
+    while let Some(step) = ready.pop() {
+        for &dependant in &dependants[step] {
+            left[dependant] -= 1;
+            if left[dependant] == 0 {
+                ready.push(dependant);
+            }
+        }
+    }
+    let mut step = (0..needs.len()).find(|&step| left[step] > 0)?;
+    let mut path = Vec::new();
+    // Each step of the rest needs another of the rest, so the walk comes back.
+    while !path.contains(&step) {
+        path.push(step);
+        step = *needs[step].iter().find(|&&need| left[need] > 0)?;
+    }
+    path.push(step);
+    Some(path.split_off(path.iter().position(|&seen| seen == step)?))
+}

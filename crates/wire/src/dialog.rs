@@ -1,0 +1,267 @@
+//! What a tool with `dialog: true` says while it runs, one line each, and what it is told.
+//!
+//! A line `{"$toolyard": {…}}` is a message; any other JSON line is the answer; the rest is noise.
+
+use crate::answer::{Contract, excerpt, request as plain_request};
+use crate::json::{self, Object};
+use bytes::Bytes;
+use toolyard_protocol::text::{push_json_string, visible};
+use toolyard_protocol::{
+    Answer, Ask, Error, ErrorKind, LogLevel, LogLine, Payload, Progress, Question, RpcError,
+};
+
+/// The member that makes a line a message.
+const MARK: &str = "$toolyard";
+/// The longest name of a question.
+const MAX_ID: usize = 128;
+
+/// What one line of stdout is.
+#[derive(Debug, PartialEq)]
+pub enum Line {
+    Blank,
+    Message(Message),
+    /// JSON that is no message.
+    Answer,
+    /// Not JSON.
+    Noise,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Message {
+    Progress(Progress),
+    Log(LogLine),
+    Ask(Asked),
+    CloseStream { retry_ms: Option<u64> },
+    RpcError(RpcError),
+}
+
+/// A question and the name that its answer must carry.
+#[derive(Debug, PartialEq)]
+pub struct Asked {
+    /// As the tool wrote it: a JSON string or number.
+    pub id: Payload,
+    pub question: Question,
+}
+
+/// The request as one line, whatever the contract: stdin stays open, so the end of the line is the end of it.
+pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
+    match contract {
+        Contract::Line => plain_request(contract, arguments),
+        Contract::Document => {
+            let mut line = one_line(arguments.bytes()).collect::<Vec<u8>>();
+            line.push(b'\n');
+            line.into()
+        }
+    }
+}
+
+/// Reads one line. An `Err` is a message that breaks the rules; it names the line.
+pub fn read(line: &Bytes) -> Result<Line, Error> {
+    let line = line.slice_ref(line.trim_ascii());
+    if line.is_empty() {
+        return Ok(Line::Blank);
+    }
+    let members = match json::members(&line) {
+        Ok(members) => members.unwrap_or_default(),
+        // Someone meant to send a message; as noise it would be lost without a word.
+        Err(defect) if line.starts_with(b"{\"$toolyard\"") => {
+            return Err(broken(&line, &format!("is not JSON: {defect}")));
+        }
+        Err(_) => return Ok(Line::Noise),
+    };
+    let Some((_, range)) = members.iter().find(|(name, _)| name == MARK) else { return Ok(Line::Answer) };
+    if members.len() > 1 {
+        return Err(broken(&line, "has other members beside '$toolyard'"));
+    }
+    message(&line.slice(range.clone())).map(Line::Message).map_err(|what| broken(&line, &what))
+}
+
+/// The line that answers a question.
+pub fn answer(id: &Payload, result: Result<&Answer, &Error>) -> Bytes {
+    let mut out = Vec::with_capacity(64 + result.map_or(64, |answer| answer.0.len()));
+    let mut line = Object::new(&mut out);
+    let mut mark = Object::new(line.member(MARK));
+    let mut answer = Object::new(mark.member("answer"));
+    answer.raw("id", id.bytes());
+    match result {
+        Ok(given) => answer.member("result").extend(one_line(given.0.bytes())),
+        Err(error) => {
+            let mut object = Object::new(answer.member("error"));
+            object.text("code", error.kind.row().name).text("message", &error.message);
+            object.end();
+        }
+    }
+    answer.end();
+    mark.end();
+    line.end();
+    out.push(b'\n');
+    out.into()
+}
+
+/// In valid JSON a raw line break can only be white space between tokens.
+fn one_line(json: &[u8]) -> impl Iterator<Item = u8> {
+    json.iter().map(|&b| if b == b'\n' || b == b'\r' { b' ' } else { b })
+}
+
+fn message(raw: &Bytes) -> Result<Message, String> {
+    let mut parts = Parts::open(raw, "'$toolyard'")?;
+    let (Some((name, body)), true) = (parts.0.pop(), parts.0.is_empty()) else {
+        return Err("must hold exactly one message in '$toolyard'".to_owned());
+    };
+    let mut body = Parts::open(&body, &format!("'{}'", visible(&name)))?;
+    let message = match name.as_str() {
+        "progress" => Message::Progress(progress(&mut body)?),
+        "log" => Message::Log(log(&mut body)?),
+        "ask" => Message::Ask(ask(&mut body)?),
+        "close_stream" => Message::CloseStream { retry_ms: body.value("retry_ms", "a whole number")? },
+        "rpc_error" => Message::RpcError(RpcError {
+            code: body.required("code", "a whole number")?,
+            message: visible(&body.required::<String>("message", "a text")?),
+            data: body.take("data").map(Payload::json),
+        }),
+        _ => {
+            return Err(format!(
+                "holds '{}'; there are progress, log, ask, close_stream and rpc_error",
+                visible(&name)
+            ));
+        }
+    };
+    body.end(&name)?;
+    Ok(message)
+}
+
+fn progress(body: &mut Parts) -> Result<Progress, String> {
+    let message = body.value("message", "a text")?;
+    let percent = body.value::<f64>("percent", "a number")?;
+    let done = body.value::<f64>("done", "a number")?;
+    let total = body.value::<f64>("total", "a number")?;
+    let (done, total) = match (percent, done, total) {
+        (Some(percent), None, None) if (0.0..=100.0).contains(&percent) => (percent, Some(100.0)),
+        (Some(_), None, None) => return Err("has a 'percent' that is not from 0 to 100".to_owned()),
+        (None, Some(done), total) if done >= 0.0 && total.is_none_or(|total| total >= 0.0) => (done, total),
+        (None, Some(_), _) => return Err("has a negative 'done' or 'total'".to_owned()),
+        _ => return Err("must hold either 'percent', or 'done' with or without 'total'".to_owned()),
+    };
+    Ok(Progress { done, total, message })
+}
+
+fn log(body: &mut Parts) -> Result<LogLine, String> {
+    let level = body.value::<String>("level", "a text")?;
+    let level = match level.as_deref() {
+        None => LogLevel::Info,
+        Some(text) => LogLevel::parse(text).ok_or_else(|| {
+            let levels = LogLevel::ALL.map(LogLevel::as_str).join(", ");
+            format!("has the level '{}'; there are {levels}", visible(text))
+        })?,
+    };
+    let logger = body.value("logger", "a text")?;
+    let data = match (body.value::<String>("message", "a text")?, body.take("data")) {
+        (Some(message), None) => text_payload(&message),
+        (None, Some(data)) => Payload::json(data),
+        _ => return Err("must hold either 'message' or 'data'".to_owned()),
+    };
+    Ok(LogLine { level, logger, data })
+}
+
+fn ask(body: &mut Parts) -> Result<Asked, String> {
+    let id = body.take("id").ok_or("has no 'id'")?;
+    let key = match serde_json::from_slice::<String>(&id) {
+        Ok(text) => text,
+        Err(_) => serde_json::from_slice::<i64>(&id)
+            .map_err(|_| "has an 'id' that is neither a text nor a whole number")?
+            .to_string(),
+    };
+    if key.is_empty() || key.len() > MAX_ID {
+        return Err(format!("has an 'id' that is empty or longer than {MAX_ID} bytes"));
+    }
+    let (Some((kind, raw)), true) = (body.0.pop(), body.0.is_empty()) else {
+        return Err("must hold one of elicit, elicit_url, sample and roots beside 'id'".to_owned());
+    };
+    let mut parts = Parts::open(&raw, &format!("'{}'", visible(&kind)))?;
+    let question = match kind.as_str() {
+        "elicit" => {
+            let message = parts.required::<String>("message", "a text")?;
+            let schema = parts.take("schema").filter(|raw| raw.starts_with(b"{"));
+            let schema = schema.ok_or("must hold a 'schema' that is an object")?;
+            Ask::Elicit(object(&message, "requestedSchema", &schema))
+        }
+        "elicit_url" => {
+            let message = parts.required::<String>("message", "a text")?;
+            let url = parts.required::<String>("url", "a text")?;
+            Ask::ElicitUrl(object(&message, "url", text_payload(&url).bytes()))
+        }
+        // The client's own terms; it knows them better than we do.
+        "sample" => {
+            parts.0.clear();
+            Ask::Sample(Payload::json(raw))
+        }
+        "roots" => Ask::Roots,
+        _ => {
+            return Err(format!("asks '{}'; there are elicit, elicit_url, sample and roots", visible(&kind)));
+        }
+    };
+    parts.end(&kind)?;
+    Ok(Asked { id: Payload::json(id), question: Question { key, body: question } })
+}
+
+fn object(message: &str, name: &str, value: &[u8]) -> Payload {
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    object.text("message", message).raw(name, value);
+    object.end();
+    Payload::json(out)
+}
+
+/// A text as JSON.
+pub fn text_payload(text: &str) -> Payload {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    push_json_string(&mut out, text);
+    Payload::json(out)
+}
+
+fn broken(line: &[u8], what: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidOutput,
+        format!("a message of the tool {what}; it printed {}", excerpt(line)),
+    )
+    .hint("the page on dialogues lists the messages a tool may send")
+}
+
+/// The members of an object that were not asked for yet; what is left over at the end is a mistake.
+struct Parts(Vec<(String, Bytes)>);
+
+impl Parts {
+    fn open(raw: &Bytes, what: &str) -> Result<Parts, String> {
+        let members = json::members(raw).map_err(|defect| defect.to_string())?;
+        let members = members.ok_or_else(|| format!("has {what}, which must be an object"))?;
+        Ok(Parts(members.into_iter().map(|(name, at)| (name.into_owned(), raw.slice(at))).collect()))
+    }
+
+    fn take(&mut self, name: &str) -> Option<Bytes> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// `null` counts as absent.
+    fn value<T: serde::de::DeserializeOwned>(&mut self, name: &str, kind: &str) -> Result<Option<T>, String> {
+        let Some(raw) = self.take(name) else { return Ok(None) };
+        serde_json::from_slice(&raw).map_err(|_| format!("has a '{name}' that is not {kind}"))
+    }
+
+    fn required<T: serde::de::DeserializeOwned>(&mut self, name: &str, kind: &str) -> Result<T, String> {
+        self.value(name, kind)?.ok_or_else(|| format!("has no '{name}', which must be {kind}"))
+    }
+
+    fn end(self, name: &str) -> Result<(), String> {
+        match self.0.first() {
+            Some((stray, _)) => {
+                Err(format!("has '{}' in '{}', which means nothing", visible(stray), visible(name)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "dialog_tests.rs"]
+mod tests;

@@ -1,0 +1,588 @@
+//! JSON-RPC 2.0 messages: read in one pass without a tree, written around raw results.
+//!
+//! Ids, arguments and results stay the bytes that came in, so that big integers and unknown members survive.
+
+use crate::json::{Defect, Object, Token, Tokens};
+use bytes::Bytes;
+use std::ops::Range;
+use toolyard_protocol::text::{push_json_string, visible};
+
+pub const PARSE_ERROR: i32 = -32700;
+pub const INVALID_REQUEST: i32 = -32600;
+pub const METHOD_NOT_FOUND: i32 = -32601;
+pub const INVALID_PARAMS: i32 = -32602;
+pub const INTERNAL_ERROR: i32 = -32603;
+
+/// Messages of one batch; more are refused.
+pub const MAX_BATCH: usize = 100;
+
+/// A string or an integer, as its canonical JSON text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RequestId(Bytes);
+
+/// What a body or a line holds.
+pub enum Incoming {
+    One(Result<Message, Reject>),
+    /// Several messages in an array, which one revision allows.
+    Batch(Vec<Result<Message, Reject>>),
+}
+
+pub enum Message {
+    Request(Request),
+    Notification(Notification),
+    Response(Response),
+}
+
+pub struct Request {
+    pub id: RequestId,
+    pub method: String,
+    pub params: Params,
+}
+
+pub struct Notification {
+    pub method: String,
+    pub params: Params,
+}
+
+/// The peer's answer to a request of ours.
+pub struct Response {
+    pub id: RequestId,
+    /// The raw result, or the message of the error.
+    pub result: Result<Bytes, String>,
+}
+
+/// Why something is no message; this is what its sender gets back.
+#[derive(Debug)]
+pub struct Reject {
+    pub id: Option<RequestId>,
+    pub code: i32,
+    pub message: String,
+}
+
+/// The members of `params`, and those of its `_meta`, as raw JSON. Members that no method of ours knows stay in `raw`.
+#[derive(Default)]
+pub struct Params {
+    body: Bytes,
+    whole: Range<usize>,
+    fields: Vec<(&'static str, Range<usize>)>,
+    meta: Vec<(&'static str, Range<usize>)>,
+}
+
+/// Reads a body or a line.
+pub fn read(body: &Bytes) -> Incoming {
+    let first = body.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n'));
+    if first != Some(&b'[') {
+        return Incoming::One(read_one(body));
+    }
+    match elements(body, MAX_BATCH + 1) {
+        Ok(ranges) if ranges.is_empty() => {
+            Incoming::One(Err(Reject::invalid(None, "an empty batch holds no message")))
+        }
+        Ok(ranges) if ranges.len() > MAX_BATCH => {
+            let what = format!("a batch may hold at most {MAX_BATCH} messages");
+            Incoming::One(Err(Reject::invalid(None, what)))
+        }
+        Ok(ranges) => Incoming::Batch(ranges.into_iter().map(|range| read_one(&body.slice(range))).collect()),
+        Err(defect) => Incoming::One(Err(Reject::parse(&defect))),
+    }
+}
+
+/// The place of each element of an array, of the first `most` of them.
+pub fn elements(bytes: &[u8], most: usize) -> Result<Vec<Range<usize>>, Defect> {
+    let mut tokens = Tokens::new(bytes)?;
+    let mut found = Vec::new();
+    let is_array = matches!(tokens.next()?, Some((Token::ArrayStart, _)));
+    let mut begun = None;
+    while let Some((_, start)) = tokens.next()? {
+        let depth = tokens.depth();
+        if !is_array || depth == 0 {
+            continue;
+        }
+        let from = *begun.get_or_insert(start);
+        if depth == 1 {
+            begun = None;
+            if found.len() < most {
+                found.push(from..tokens.position());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read_one(body: &Bytes) -> Result<Message, Reject> {
+    let outline = Outline::of(body).map_err(|defect| Reject::parse(&defect))?;
+    let id = match outline.top("id").map(|range| request_id(&body[range])) {
+        None => None,
+        Some(Some(id)) => Some(id),
+        Some(None) => return Err(Reject::invalid(None, "'id' must be a string or an integer")),
+    };
+    if !outline.is_object {
+        return Err(Reject::invalid(None, "a message must be an object"));
+    }
+    if outline.top("jsonrpc").is_none_or(|range| &body[range] != b"\"2.0\"") {
+        return Err(Reject::invalid(id, "'jsonrpc' must be \"2.0\""));
+    }
+    let method = match outline.top("method") {
+        None => return response(body, &outline, id),
+        Some(range) => text(&body[range]),
+    };
+    let Some(method) = method else { return Err(Reject::invalid(id, "'method' must be a string")) };
+    if outline.top("result").or(outline.top("error")).is_some() {
+        return Err(Reject::invalid(id, "a message has a 'method', or a 'result' or 'error', not both"));
+    }
+    if outline.top("params").is_some_and(|range| body[range.start] != b'{') {
+        let message = "'params' must be an object".to_owned();
+        return Err(Reject { id, code: INVALID_PARAMS, message });
+    }
+    let whole = outline.top("params").unwrap_or(0..0);
+    let params = Params { body: body.clone(), whole, fields: outline.params, meta: outline.meta };
+    Ok(match id {
+        Some(id) => Message::Request(Request { id, method, params }),
+        None => Message::Notification(Notification { method, params }),
+    })
+}
+
+fn response(body: &Bytes, outline: &Outline, id: Option<RequestId>) -> Result<Message, Reject> {
+    let (result, error) = (outline.top("result"), outline.top("error"));
+    let result = match (result, error) {
+        (Some(range), None) => Ok(body.slice(range)),
+        (None, Some(range)) => Err(error_message(&body[range])),
+        _ => return Err(Reject::invalid(id, "'method' is missing")),
+    };
+    match id {
+        Some(id) => Ok(Message::Response(Response { id, result })),
+        None => Err(Reject::invalid(None, "a response needs the 'id' of its request")),
+    }
+}
+
+fn error_message(raw: &[u8]) -> String {
+    let members = crate::json::members(raw).ok().flatten().unwrap_or_default();
+    let message =
+        members.iter().find(|(key, _)| key == "message").and_then(|(_, range)| text(&raw[range.clone()]));
+    visible(&message.unwrap_or_else(|| "an error without a message".to_owned()))
+}
+
+/// A JSON string's value.
+pub fn text(raw: &[u8]) -> Option<String> {
+    match Tokens::new(raw).ok()?.next().ok()?? {
+        (Token::String(text), _) => Some(text.into_owned()),
+        _ => None,
+    }
+}
+
+fn request_id(raw: &[u8]) -> Option<RequestId> {
+    match raw.first()? {
+        b'"' if raw.contains(&b'\\') => {
+            // Two spellings of one string are one id.
+            let mut canonical = Vec::with_capacity(raw.len());
+            push_json_string(&mut canonical, &text(raw)?);
+            Some(RequestId(canonical.into()))
+        }
+        b'"' => Some(RequestId(Bytes::copy_from_slice(raw))),
+        b'-' | b'0'..=b'9' if raw[1..].iter().all(u8::is_ascii_digit) => {
+            Some(RequestId(Bytes::copy_from_slice(if raw == b"-0" { b"0" } else { raw })))
+        }
+        _ => None,
+    }
+}
+
+impl RequestId {
+    pub fn number(n: u64) -> RequestId {
+        RequestId(n.to_string().into())
+    }
+
+    /// Reads raw JSON.
+    pub fn parse(raw: &[u8]) -> Option<RequestId> {
+        request_id(raw)
+    }
+
+    /// As JSON.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Params {
+    /// The raw value of a member; absent and `null` are the same.
+    pub fn get(&self, name: &str) -> Option<Bytes> {
+        find(&self.fields, name).map(|range| self.body.slice(range)).filter(|raw| raw.as_ref() != b"null")
+    }
+
+    /// Whether the member is there, be it `null`.
+    pub fn has(&self, name: &str) -> bool {
+        find(&self.fields, name).is_some()
+    }
+
+    /// A member of `_meta`.
+    pub fn meta(&self, name: &str) -> Option<Bytes> {
+        find(&self.meta, name).map(|range| self.body.slice(range)).filter(|raw| raw.as_ref() != b"null")
+    }
+
+    /// A string; `Err` when the member is something else.
+    pub fn text(&self, name: &'static str) -> Result<Option<String>, String> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(raw) => text(&raw).map(Some).ok_or_else(|| format!("'{name}' must be a string")),
+        }
+    }
+
+    /// A string that must be there.
+    pub fn need(&self, name: &'static str) -> Result<String, String> {
+        self.text(name)?.ok_or_else(|| format!("'{name}' is missing"))
+    }
+
+    /// An object, raw.
+    pub fn object(&self, name: &'static str) -> Result<Option<Bytes>, String> {
+        match self.get(name) {
+            Some(raw) if raw.first() != Some(&b'{') => Err(format!("'{name}' must be an object")),
+            found => Ok(found),
+        }
+    }
+
+    /// All of it.
+    pub fn raw(&self) -> Bytes {
+        self.body.slice(self.whole.clone())
+    }
+}
+
+fn find(fields: &[(&'static str, Range<usize>)], name: &str) -> Option<Range<usize>> {
+    fields.iter().find(|(key, _)| *key == name).map(|(_, range)| range.clone())
+}
+
+impl Reject {
+    pub fn invalid(id: Option<RequestId>, message: impl Into<String>) -> Reject {
+        Reject { id, code: INVALID_REQUEST, message: message.into() }
+    }
+
+    fn parse(defect: &Defect) -> Reject {
+        Reject { id: None, code: PARSE_ERROR, message: format!("not valid JSON: {defect}") }
+    }
+
+    pub fn write(&self) -> Vec<u8> {
+        error(self.id.as_ref(), self.code, &self.message, None)
+    }
+}
+
+/// A response with the result that `write` puts down.
+pub fn result(id: &RequestId, capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(capacity + id.0.len() + 40);
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(&id.0);
+    out.extend_from_slice(b",\"result\":");
+    write(&mut out);
+    out.push(b'}');
+    one_line(&mut out);
+    out
+}
+
+/// An error response; `data` is raw JSON.
+pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + data.map_or(0, <[u8]>::len) + 96);
+    let mut object = Object::new(&mut out);
+    object.text("jsonrpc", "2.0").raw("id", id.map_or(b"null", |id| &id.0));
+    push_error(object.member("error"), code, message, data);
+    object.end();
+    one_line(&mut out);
+    out
+}
+
+/// The error object itself.
+pub fn push_error(out: &mut Vec<u8>, code: i32, message: &str, data: Option<&[u8]>) {
+    let mut object = Object::new(out);
+    object.raw("code", code.to_string().as_bytes()).text("message", message);
+    if let Some(data) = data {
+        object.raw("data", data);
+    }
+    object.end();
+}
+
+/// A notification with the params that `write` puts down.
+pub fn notification(method: &str, write: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160);
+    let mut object = Object::new(&mut out);
+    object.text("jsonrpc", "2.0").text("method", method);
+    let mut params = Object::new(object.member("params"));
+    write(&mut params);
+    params.end();
+    object.end();
+    one_line(&mut out);
+    out
+}
+
+/// A request of ours; `params` is raw JSON.
+pub fn request(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + 80);
+    let mut object = Object::new(&mut out);
+    object.text("jsonrpc", "2.0").raw("id", &id.0).text("method", method).raw("params", params);
+    object.end();
+    one_line(&mut out);
+    out
+}
+
+/// Messages travel on one line. In valid JSON a raw line break can only be white space between tokens.
+fn one_line(out: &mut [u8]) {
+    for byte in out {
+        if matches!(*byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+/// Where the members stand that we look at: the top level, `params` and `params._meta`.
+#[derive(Default)]
+struct Outline {
+    is_object: bool,
+    top: Vec<(&'static str, Range<usize>)>,
+    params: Vec<(&'static str, Range<usize>)>,
+    meta: Vec<(&'static str, Range<usize>)>,
+}
+
+impl Outline {
+    fn of(bytes: &[u8]) -> Result<Outline, Defect> {
+        let mut tokens = Tokens::new(bytes)?;
+        let mut outline = Outline::default();
+        // The member whose value is being read, at depth 1, 2 and 3.
+        let mut open: [Option<&'static str>; 3] = [None; 3];
+        outline.is_object = matches!(tokens.next()?, Some((Token::ObjectStart, _)));
+        while let Some((token, start)) = tokens.next()? {
+            let depth = tokens.depth();
+            if let Token::Key(key) = &token {
+                let looked_at = match depth {
+                    1 => true,
+                    2 => open[0] == Some("params"),
+                    3 => open[0] == Some("params") && open[1] == Some("_meta"),
+                    _ => false,
+                };
+                if looked_at {
+                    open[depth - 1] = known(key);
+                    open[depth..].fill(None);
+                    if let Some(name) = open[depth - 1] {
+                        outline.level(depth).push((name, 0..0));
+                    }
+                }
+                continue;
+            }
+            for level in 1..=depth.min(3) {
+                if open[level - 1].is_some()
+                    && let Some((_, range)) = outline.level(level).last_mut()
+                {
+                    let from = if range.end == 0 { start } else { range.start };
+                    *range = from..tokens.position();
+                }
+            }
+        }
+        Ok(outline)
+    }
+
+    fn level(&mut self, depth: usize) -> &mut Vec<(&'static str, Range<usize>)> {
+        match depth {
+            1 => &mut self.top,
+            2 => &mut self.params,
+            _ => &mut self.meta,
+        }
+    }
+
+    fn top(&self, name: &str) -> Option<Range<usize>> {
+        find(&self.top, name)
+    }
+}
+
+/// Every member name that some method of ours reads.
+fn known(key: &str) -> Option<&'static str> {
+    const KNOWN: &[&str] = &[
+        "jsonrpc",
+        "id",
+        "method",
+        "params",
+        "result",
+        "error",
+        "_meta",
+        "name",
+        "arguments",
+        "uri",
+        "cursor",
+        "protocolVersion",
+        "capabilities",
+        "level",
+        "requestId",
+        "ref",
+        "argument",
+        "context",
+        "notifications",
+        "inputResponses",
+        "requestState",
+        "taskId",
+        "text",
+        "blob",
+        "mimeType",
+        "progressToken",
+        "traceparent",
+        "io.modelcontextprotocol/protocolVersion",
+        "io.modelcontextprotocol/clientCapabilities",
+        "io.modelcontextprotocol/logLevel",
+    ];
+    KNOWN.iter().find(|name| **name == key).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn one(text: &str) -> Result<Message, Reject> {
+        match read(&Bytes::from(text.to_owned())) {
+            Incoming::One(message) => message,
+            Incoming::Batch(_) => panic!("{text} is no batch"),
+        }
+    }
+
+    fn request(text: &str) -> Request {
+        match one(text) {
+            Ok(Message::Request(request)) => request,
+            Ok(_) => panic!("{text} is no request"),
+            Err(reject) => panic!("{text}: {}", reject.message),
+        }
+    }
+
+    #[test]
+    fn requests_are_taken_apart_without_a_tree() {
+        let text = r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"tools/call","params":
+            {"vendor":{"name":"not this one","_meta":{"progressToken":1}},"name":"x","arguments":{"n":1e400,"name":"nor this"},
+             "_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","other":{"traceparent":"no"}}}}"#;
+        let request = request(text);
+        assert_eq!(request.id.as_bytes(), b"123456789012345678901234567890");
+        assert_eq!(request.method, "tools/call");
+        assert_eq!(request.params.need("name").unwrap(), "x");
+        assert_eq!(request.params.get("arguments").unwrap(), r#"{"n":1e400,"name":"nor this"}"#);
+        assert_eq!(request.params.meta("progressToken").unwrap(), "\"p\"");
+        assert_eq!(request.params.meta("traceparent"), None);
+        assert!(request.params.raw().starts_with(b"{\"vendor\""));
+    }
+
+    #[test]
+    fn ids_are_strings_or_integers() {
+        for (id, canonical) in
+            [("1", "1"), ("-7", "-7"), ("\"a\"", "\"a\""), (r#""\u0061""#, "\"a\""), ("-0", "0")]
+        {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(request(&text).id.as_bytes(), canonical.as_bytes());
+        }
+        for bad in ["1.0", "1e3", "null", "{}", "[]", "true"] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{bad},"method":"ping"}}"#);
+            let reject = one(&text).err().expect(bad);
+            assert_eq!((reject.code, reject.id), (INVALID_REQUEST, None), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_gets_the_code_it_deserves() {
+        let deep = format!("{}1{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        let deep_params =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}}}"#, "{\"a\":".repeat(100_000));
+        for (text, code) in [
+            ("", PARSE_ERROR),
+            ("{", PARSE_ERROR),
+            (deep.as_str(), PARSE_ERROR),
+            (deep_params.as_str(), PARSE_ERROR),
+            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, PARSE_ERROR),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m"} x"#, PARSE_ERROR),
+            ("5", INVALID_REQUEST),
+            ("[]", INVALID_REQUEST),
+            (r#"{"id":1,"method":"m"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","result":{}}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#, INVALID_PARAMS),
+        ] {
+            let shown: String = text.chars().take(60).collect();
+            let Err(reject) = one(text) else { panic!("{shown} was accepted") };
+            assert_eq!(reject.code, code, "{shown}");
+            assert!(reject.message.len() < 200);
+        }
+        let Incoming::One(Err(reject)) = read(&Bytes::from_static(b"{\"jsonrpc\":\"2.0\xff\"}")) else {
+            panic!("invalid UTF-8 was accepted")
+        };
+        assert_eq!(reject.code, PARSE_ERROR);
+    }
+
+    #[test]
+    fn batches_are_split_and_bounded() {
+        let Incoming::Batch(messages) =
+            read(&Bytes::from_static(br#" [ {"jsonrpc":"2.0","id":1,"method":"a"} , 7, {"jsonrpc":"2.0","method":"b","params":{"x":[1]}},"s"] "#))
+        else {
+            panic!("no batch")
+        };
+        assert_eq!(messages.len(), 4);
+        assert!(matches!(&messages[0], Ok(Message::Request(request)) if request.method == "a"));
+        assert!(messages[1].is_err() && messages[3].is_err());
+        assert!(
+            matches!(&messages[2], Ok(Message::Notification(notification)) if notification.method == "b")
+        );
+        let many = format!("[{}]", vec!["1"; MAX_BATCH + 1].join(","));
+        assert!(matches!(read(&Bytes::from(many)), Incoming::One(Err(_))));
+    }
+
+    #[test]
+    fn responses_carry_a_raw_result_or_a_readable_error() {
+        let Ok(Message::Response(response)) = one(r#"{"jsonrpc":"2.0","id":3,"result":{"a": 1.50}}"#) else {
+            panic!()
+        };
+        assert_eq!(response.result.unwrap(), r#"{"a": 1.50}"#);
+        let Ok(Message::Response(response)) =
+            one(r#"{"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"no\u001b"}}"#)
+        else {
+            panic!()
+        };
+        assert_eq!(response.result.unwrap_err(), "no\\u{1b}");
+    }
+
+    #[test]
+    fn messages_are_written_on_one_line() {
+        let id = RequestId::number(1);
+        assert_eq!(
+            result(&id, 0, |out| out.extend_from_slice(b"{\n\r\n}")),
+            br#"{"jsonrpc":"2.0","id":1,"result":{   }}"#
+        );
+        assert_eq!(
+            error(None, -32700, "a\nb", Some(b"{}")),
+            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a\nb","data":{}}}"#
+        );
+        assert_eq!(
+            notification("n", |params| {
+                params.number("a", 1);
+            }),
+            br#"{"jsonrpc":"2.0","method":"n","params":{"a":1}}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            read(&Bytes::from(bytes));
+        }
+
+        #[test]
+        fn hostile_json_never_panics(text in r#"[\[\]{}":,0-9a-z\\ ]{0,120}"#) {
+            read(&Bytes::from(text));
+        }
+
+        #[test]
+        fn any_member_of_params_is_found_where_it_stands(
+            before in r#"[a-z]{1,8}"#, value in r#"(\{"name":"[a-z]{0,5}"\}|\[1,\{"name":2\}\]|-?[1-9][0-9]{0,40}|"[ -!#-\[\]-~]{0,20}")"#,
+        ) {
+            let text = format!(r#"{{"params":{{"zz{before}":{value},"arguments":{{"v": {value} }},"name":"n"}},"id":1,"method":"m","jsonrpc":"2.0"}}"#);
+            let request = request(&text);
+            let arguments = format!(r#"{{"v": {value} }}"#);
+            prop_assert_eq!(request.params.get("arguments").unwrap(), arguments);
+            prop_assert_eq!(request.params.need("name").unwrap(), "n");
+        }
+    }
+}

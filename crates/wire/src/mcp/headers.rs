@@ -1,0 +1,157 @@
+//! HTTP headers that mirror a request's body, so that others on the way need not parse it; they must agree with it.
+
+use super::base64;
+use crate::json;
+use crate::jsonrpc::{self, Params};
+use serde_json::Value;
+
+/// A property of a tool's input that its callers also send as `Mcp-Param-<name>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// The header, in lower case.
+    pub header: String,
+    /// The way to the property in the arguments.
+    pub path: Vec<String>,
+}
+
+/// The value that `Mcp-Name` must have for a method, if it needs one.
+pub fn name(method: &str, params: &Params) -> Option<String> {
+    let member = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return None,
+    };
+    params.get(member).and_then(|raw| jsonrpc::text(&raw))
+}
+
+/// The text a header value stands for. `None` when its encoding is broken.
+pub fn decode(value: &str) -> Option<String> {
+    let value = value.trim_matches([' ', '\t']);
+    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => String::from_utf8(base64::decode(encoded)?).ok(),
+        None => Some(value.to_owned()),
+    }
+}
+
+/// The mirrored properties of a tool's input schema; most tools have none.
+pub fn mirrors(schema: &[u8]) -> Vec<Mirror> {
+    const MARK: &[u8] = b"\"x-mcp-header\"";
+    if !schema.windows(MARK.len()).any(|window| window == MARK) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    if let Ok(schema) = serde_json::from_slice::<Value>(schema) {
+        collect(&schema, &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirror>) {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return };
+    for (name, property) in properties {
+        path.push(name.clone());
+        if let Some(Value::String(header)) = property.get("x-mcp-header") {
+            found.push(Mirror {
+                header: format!("mcp-param-{}", header.to_ascii_lowercase()),
+                path: path.clone(),
+            });
+        }
+        collect(property, path, found);
+        path.pop();
+    }
+}
+
+/// What is wrong with the headers that mirror arguments; `header` gives a header's raw value.
+pub fn mismatch<'h>(
+    mirrors: &[Mirror],
+    arguments: &[u8],
+    header: impl Fn(&str) -> Option<&'h str>,
+) -> Option<String> {
+    mirrors.iter().find_map(|mirror| {
+        let body = value_at(arguments, &mirror.path);
+        match (header(&mirror.header), body) {
+            (None, None) => None,
+            (None, Some(_)) => Some(format!("the header '{}' is missing", mirror.header)),
+            (Some(_), None) => Some(format!("the header '{}' has no value in the body", mirror.header)),
+            (Some(header), Some(body)) => match decode(header) {
+                None => Some(format!("the header '{}' is not encoded properly", mirror.header)),
+                Some(header) if same(&header, body) => None,
+                Some(_) => Some(format!("the header '{}' is not what the body says", mirror.header)),
+            },
+        }
+    })
+}
+
+/// The raw value at a path; absent and `null` are the same.
+fn value_at<'a>(arguments: &'a [u8], path: &[String]) -> Option<&'a [u8]> {
+    let mut raw = arguments;
+    for name in path {
+        let members = json::members(raw).ok()??;
+        let (_, range) = members.into_iter().find(|(key, _)| key == name)?;
+        raw = &raw[range];
+    }
+    (raw != b"null").then_some(raw)
+}
+
+/// Strings are compared as they are, numbers by value, booleans by name.
+fn same(header: &str, body: &[u8]) -> bool {
+    match body.first() {
+        Some(b'"') => jsonrpc::text(body).is_some_and(|text| text == header),
+        Some(b'-' | b'0'..=b'9') => {
+            let body = std::str::from_utf8(body).unwrap_or_default();
+            let whole = |text: &str| text.parse::<i128>().ok();
+            match (whole(header), whole(body)) {
+                (Some(a), Some(b)) => a == b,
+                _ => matches!((header.parse::<f64>(), body.parse::<f64>()), (Ok(a), Ok(b)) if a == b),
+            }
+        }
+        _ => header.as_bytes() == body,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_literal_unless_wrapped_as_base64() {
+        assert_eq!(decode("  x y\t").as_deref(), Some("x y"));
+        assert_eq!(decode("=?base64?SGVsbG8=?=").as_deref(), Some("Hello"));
+        assert_eq!(decode("=?base64?SGVsbG8=").as_deref(), Some("=?base64?SGVsbG8="));
+        assert_eq!(decode("SGVsbG8=").as_deref(), Some("SGVsbG8="));
+        for bad in ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "=?base64?/w==?="] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn mirrored_arguments_must_agree_with_their_headers() {
+        let schema = br#"{"type":"object","properties":{
+            "region":{"type":"string","x-mcp-header":"Region"},
+            "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}},
+            "plain":{"type":"string"}}}"#;
+        let mirrors = mirrors(schema);
+        assert_eq!(mirrors.len(), 2);
+        let check = |arguments: &str, headers: &[(&str, &'static str)]| {
+            let find = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+            mismatch(&mirrors, arguments.as_bytes(), find)
+        };
+        assert_eq!(check("{}", &[]), None);
+        assert_eq!(check(r#"{"region":null,"deep":{"n":null}}"#, &[]), None);
+        assert_eq!(check(r#"{"region":"eu"}"#, &[("mcp-param-region", "eu")]), None);
+        assert_eq!(check(r#"{"region":"Hello"}"#, &[("mcp-param-region", "=?base64?SGVsbG8=?=")]), None);
+        assert_eq!(check(r#"{"deep":{"n":42}}"#, &[("mcp-param-n", "42")]), None);
+        assert_eq!(check(r#"{"deep":{"n":42.0}}"#, &[("mcp-param-n", "42")]), None);
+        for (arguments, headers) in [
+            (r#"{"region":"eu"}"#, &[][..]),
+            (r#"{"region":"eu"}"#, &[("mcp-param-region", "EU")]),
+            (r#"{"region":"eu"}"#, &[("mcp-param-region", "=?base64?!?=")]),
+            (r#"{}"#, &[("mcp-param-region", "eu")]),
+            (r#"{"deep":{"n":43}}"#, &[("mcp-param-n", "42")]),
+            (r#"{"deep":{"n":9007199254740993}}"#, &[("mcp-param-n", "9007199254740992")]),
+        ] {
+            assert!(check(arguments, headers).is_some(), "{arguments} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The Model Context Protocol: what each revision puts on the wire. One file per area; differences between revisions
+//! end here.
+
+pub mod ask;
+pub mod base64;
+pub mod capabilities;
+pub mod completion;
+pub mod failure;
+pub mod headers;
+pub mod hello;
+pub mod listen;
+pub mod lists;
+pub mod meta;
+pub mod notifications;
+pub mod prompts;
+pub mod resources;
+pub mod result;
+pub mod tasks;
+pub mod tools;
+
+/// The published revisions we speak, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    /// Stateless: no handshake, no session.
+    V2026_07_28,
+}
+
+impl Revision {
+    pub const ALL: [Revision; 5] = [
+        Revision::V2024_11_05,
+        Revision::V2025_03_26,
+        Revision::V2025_06_18,
+        Revision::V2025_11_25,
+        Revision::V2026_07_28,
+    ];
+
+    /// The newest one with a handshake; what a client gets that asks for one we do not know.
+    pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Revision::V2024_11_05 => "2024-11-05",
+            Revision::V2025_03_26 => "2025-03-26",
+            Revision::V2025_06_18 => "2025-06-18",
+            Revision::V2025_11_25 => "2025-11-25",
+            Revision::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Revision> {
+        Revision::ALL.into_iter().find(|revision| revision.as_str() == text)
+    }
+
+    pub fn is_stateless(self) -> bool {
+        self >= Revision::V2026_07_28
+    }
+
+    /// Only one revision knows batches.
+    pub fn has_batches(self) -> bool {
+        self == Revision::V2025_03_26
+    }
+
+    /// Tool annotations and messages of progress.
+    pub fn has_annotations(self) -> bool {
+        self >= Revision::V2025_03_26
+    }
+
+    /// Titles, output schemas and structured content.
+    pub fn has_structure(self) -> bool {
+        self >= Revision::V2025_06_18
+    }
+
+    pub fn has_icons(self) -> bool {
+        self >= Revision::V2025_11_25
+    }
+}

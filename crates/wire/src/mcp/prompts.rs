@@ -1,0 +1,65 @@
+//! Prompts: listed and filled in.
+
+use super::{Revision, lists, resources, result};
+use crate::json::Object;
+use crate::jsonrpc::{self, Params, RequestId};
+use bytes::Bytes;
+use toolyard_protocol::{Filled, Page, Payload, Prompt, PromptArgument};
+
+/// The name and the arguments of `prompts/get`.
+pub fn read_get(params: &Params) -> Result<(String, Payload), String> {
+    let arguments = params.object("arguments")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
+    Ok((params.need("name")?, Payload::json(arguments)))
+}
+
+pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Prompt>) -> Vec<u8> {
+    lists::write(id, revision, "prompts", page, |out, prompt| {
+        let mut object = Object::new(out);
+        object.text("name", &prompt.name);
+        push_words(&mut object, revision, &prompt.title, &prompt.description);
+        let list = object.member("arguments");
+        list.push(b'[');
+        for (i, argument) in prompt.arguments.iter().enumerate() {
+            if i > 0 {
+                list.push(b',');
+            }
+            push_argument(list, revision, argument);
+        }
+        list.push(b']');
+        resources::push_extra(&mut object, revision, &prompt.extra);
+        object.end();
+    })
+}
+
+fn push_argument(out: &mut Vec<u8>, revision: Revision, argument: &PromptArgument) {
+    let mut object = Object::new(out);
+    object.text("name", &argument.name);
+    push_words(&mut object, revision, &argument.title, &argument.description);
+    object.bool("required", argument.required);
+    object.end();
+}
+
+fn push_words(
+    object: &mut Object<'_>,
+    revision: Revision,
+    title: &Option<String>,
+    description: &Option<String>,
+) {
+    if let Some(title) = title.as_deref().filter(|_| revision.has_structure()) {
+        object.text("title", title);
+    }
+    if let Some(description) = description {
+        object.text("description", description);
+    }
+}
+
+pub fn write_filled(id: &RequestId, revision: Revision, filled: &Filled) -> Vec<u8> {
+    jsonrpc::result(id, filled.messages.len() + 200, |out| {
+        let mut object = result::complete(out, revision);
+        if let Some(description) = &filled.description {
+            object.text("description", description);
+        }
+        object.raw("messages", filled.messages.bytes());
+        object.end();
+    })
+}

@@ -1,0 +1,101 @@
+//! Resources: listed, read, written.
+
+use super::{Revision, base64, lists, result};
+use crate::json::Object;
+use crate::jsonrpc::{self, Params, RequestId};
+use toolyard_protocol::{Body, Extra, Page, Part, Payload, Reading, Resource, ResourceTemplate};
+
+pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Resource>) -> Vec<u8> {
+    lists::write(id, revision, "resources", page, |out, resource| {
+        let mut object = Object::new(out);
+        object.text("uri", &resource.uri).text("name", &resource.name);
+        let words = (&resource.title, &resource.description, &resource.mime);
+        push_words(&mut object, revision, words, &resource.extra);
+        if let Some(size) = resource.size {
+            object.number("size", size);
+        }
+        object.end();
+    })
+}
+
+pub fn write_templates(id: &RequestId, revision: Revision, page: &Page<ResourceTemplate>) -> Vec<u8> {
+    lists::write(id, revision, "resourceTemplates", page, |out, template| {
+        let mut object = Object::new(out);
+        object.text("uriTemplate", &template.uri_template).text("name", &template.name);
+        let words = (&template.title, &template.description, &template.mime);
+        push_words(&mut object, revision, words, &template.extra);
+        object.end();
+    })
+}
+
+type Words<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<String>);
+
+fn push_words(object: &mut Object<'_>, revision: Revision, words: Words<'_>, extra: &Extra) {
+    let (title, description, mime) = words;
+    if let Some(title) = title.as_deref().filter(|_| revision.has_structure()) {
+        object.text("title", title);
+    }
+    for (name, value) in [("description", description), ("mimeType", mime)] {
+        if let Some(value) = value {
+            object.text(name, value);
+        }
+    }
+    push_extra(object, revision, extra);
+}
+
+pub(super) fn push_extra(object: &mut Object<'_>, revision: Revision, extra: &Extra) {
+    let raw = |payload: &Option<Payload>, known: bool| payload.as_ref().filter(|_| known).cloned();
+    for (name, payload) in [
+        ("annotations", raw(&extra.annotations, true)),
+        ("icons", raw(&extra.icons, revision.has_icons())),
+        ("_meta", raw(&extra.meta, true)),
+    ] {
+        if let Some(payload) = payload {
+            object.raw(name, payload.bytes());
+        }
+    }
+}
+
+pub fn write_reading(id: &RequestId, revision: Revision, reading: &Reading) -> Vec<u8> {
+    let size: usize = reading.parts.iter().map(|part| part.body.len() * 3 / 2 + 128).sum();
+    jsonrpc::result(id, size, |out| {
+        let mut object = result::complete(out, revision);
+        let list = object.member("contents");
+        list.push(b'[');
+        for (i, part) in reading.parts.iter().enumerate() {
+            if i > 0 {
+                list.push(b',');
+            }
+            push_part(list, part);
+        }
+        list.push(b']');
+        lists::push_keep(&mut object, revision, reading.keep);
+        object.end();
+    })
+}
+
+fn push_part(out: &mut Vec<u8>, part: &Part) {
+    let mut object = Object::new(out);
+    object.text("uri", &part.uri);
+    if let Some(mime) = &part.mime {
+        object.text("mimeType", mime);
+    }
+    match &part.body {
+        Body::Text(text) => object.text("text", text),
+        Body::Blob(bytes) => object.text("blob", &base64::encode(bytes)),
+    };
+    if let Some(meta) = &part.meta {
+        object.raw("_meta", meta.bytes());
+    }
+    object.end();
+}
+
+/// The parameters of `resources/write`: an address, and a text or a blob.
+pub fn read_part(params: &Params) -> Result<Part, String> {
+    let body = match (params.text("text")?, params.text("blob")?) {
+        (Some(text), None) => Body::Text(text),
+        (None, Some(blob)) => Body::Blob(base64::decode(&blob).ok_or("'blob' must be base64")?.into()),
+        _ => return Err("either 'text' or 'blob' must be given".to_owned()),
+    };
+    Ok(Part { uri: params.need("uri")?, mime: params.text("mimeType")?, body, meta: None })
+}

@@ -1,0 +1,155 @@
+//! What every result has in common, and the result of a tool call.
+
+use super::Revision;
+use crate::envelope;
+use crate::json::Object;
+use crate::jsonrpc::{self, RequestId};
+use toolyard_protocol::error_table::McpForm;
+use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::{Error, Outcome, Payload};
+
+/// How we call ourselves.
+pub const SERVER_INFO: &str =
+    concat!(r#"{"name":"toolyard","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Begins a result that ends its request.
+pub fn complete(out: &mut Vec<u8>, revision: Revision) -> Object<'_> {
+    typed(out, revision, "complete")
+}
+
+/// Begins a result of the given type; handshake revisions do not know types.
+pub fn typed<'a>(out: &'a mut Vec<u8>, revision: Revision, kind: &str) -> Object<'a> {
+    let mut object = Object::new(out);
+    if revision.is_stateless() {
+        object.text("resultType", kind);
+        let mut meta = Object::new(object.member("_meta"));
+        meta.raw(SERVER_INFO_KEY, SERVER_INFO.as_bytes());
+        meta.end();
+    }
+    object
+}
+
+/// `{}` in the words of the revision.
+pub fn empty(id: &RequestId, revision: Revision) -> Vec<u8> {
+    jsonrpc::result(id, 160, |out| complete(out, revision).end())
+}
+
+/// The end of a call as a response: a result, or an error where the request itself was wrong.
+pub fn write_outcome(id: &RequestId, outcome: &Outcome, revision: Revision) -> Vec<u8> {
+    if let Some((code, error)) = protocol_error(outcome) {
+        let mut data = Vec::new();
+        envelope::push_error(&mut data, error);
+        return jsonrpc::error(Some(id), code, &error.message, Some(&data));
+    }
+    let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
+    let capacity = size(outcome.data()) * 5 / 2 + size(outcome.content()) + 256;
+    jsonrpc::result(id, capacity, |out| push_outcome(out, outcome, revision))
+}
+
+/// The code of a failure that is a JSON-RPC error, not a result.
+pub fn protocol_error(outcome: &Outcome) -> Option<(i32, &Error)> {
+    let error = outcome.error()?;
+    match error.kind.row().mcp {
+        McpForm::JsonRpc(code) => Some((code, error)),
+        McpForm::ErrorResult => None,
+    }
+}
+
+/// The result of a tool call.
+pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
+    let mut object = Object::new(out);
+    if revision.is_stateless() {
+        object.text("resultType", "complete");
+    }
+    match (outcome.content(), outcome.data(), outcome.error()) {
+        (Some(content), _, _) => object.raw("content", content.bytes()),
+        (None, Some(data), _) => {
+            push_text(object.member("content"), data);
+            &mut object
+        }
+        (None, None, Some(error)) => {
+            let out = object.member("content");
+            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+            push_json_string(out, &in_words(error));
+            out.extend_from_slice(b"}]");
+            &mut object
+        }
+        (None, None, None) => object.raw("content", b"[]"),
+    };
+    if let Some(data) = outcome.data()
+        && revision.has_structure()
+    {
+        push_structured(object.member("structuredContent"), data, revision);
+    }
+    // A partial success is one; what failed is in `_meta`.
+    if outcome.error().is_some() && outcome.data().is_none() {
+        object.bool("isError", true);
+    }
+    push_meta(&mut object, outcome, revision);
+    object.end();
+}
+
+/// The JSON itself as one text; a string is its own text.
+fn push_text(out: &mut Vec<u8>, data: &Payload) {
+    out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+    let bytes = data.bytes();
+    if bytes.first() == Some(&b'"') {
+        out.extend_from_slice(bytes);
+    } else {
+        push_json_string(out, std::str::from_utf8(bytes).unwrap_or_default());
+    }
+    out.extend_from_slice(b"}]");
+}
+
+/// Before 2026-07-28 only objects are allowed: other values are wrapped.
+fn push_structured(out: &mut Vec<u8>, data: &Payload, revision: Revision) {
+    if revision.is_stateless() || data.bytes().first() == Some(&b'{') {
+        out.extend_from_slice(data.bytes());
+    } else {
+        let mut object = Object::new(out);
+        object.raw("result", data.bytes());
+        object.end();
+    }
+}
+
+fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Revision) {
+    let meta = &outcome.meta;
+    let mut out = Object::new(object.member("_meta"));
+    if revision.is_stateless() {
+        out.raw(SERVER_INFO_KEY, SERVER_INFO.as_bytes());
+    }
+    if let Some(id) = meta.call_id {
+        out.text("toolyard/call", id.text().as_str());
+    }
+    if meta.cached {
+        out.bool("toolyard/cached", true);
+    }
+    if !meta.warnings.is_empty() {
+        out.texts("toolyard/warnings", meta.warnings.iter().map(String::as_str));
+    }
+    if let Some(error) = outcome.error() {
+        envelope::push_error(out.member("toolyard/error"), error);
+    }
+    out.end();
+}
+
+/// What a model needs to do better next time.
+fn in_words(error: &Error) -> String {
+    let mut text = format!("error[{}]: {}", error.code(), error.message);
+    for violation in error.details.violations.iter().skip(1).take(20) {
+        let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
+        text += &format!("\nat {pointer}: {}", violation.message);
+    }
+    if let Some(after) = error.details.retry_after {
+        text += &format!("\ntry again in {} ms", after.as_millis());
+    }
+    if let Some(hint) = &error.hint {
+        text += &format!("\nhint: {hint}");
+    }
+    if let Some(stderr) = &error.details.stderr {
+        text += &format!("\nstderr: {stderr}");
+    }
+    text
+}

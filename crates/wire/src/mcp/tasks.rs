@@ -1,0 +1,118 @@
+//! The extension for jobs: a call that goes on after its answer is a task, to be polled by its id.
+
+use super::notifications::tag;
+use super::{Revision, ask, result};
+use crate::envelope;
+use crate::json::Object;
+use crate::jsonrpc::{self, Params, RequestId};
+use std::time::Duration;
+use toolyard_protocol::{Error, ErrorKind, Id, Job, JobState, Outcome, Question};
+
+/// A job as a client sees it.
+pub struct TaskView<'a> {
+    pub job: &'a Job,
+    pub questions: &'a [Question],
+    pub outcome: Option<&'a Outcome>,
+    /// How long it is kept once it is over; none means for ever.
+    pub ttl: Option<Duration>,
+    pub poll: Duration,
+}
+
+/// The capability that a client must declare.
+pub const REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
+/// The id in `params.taskId`; `None` when it cannot be one of ours.
+pub fn read_id(params: &Params) -> Result<Option<Id>, String> {
+    params.need("taskId").map(|text| Id::parse(&text))
+}
+
+/// The answer to a call that goes on as a job.
+pub fn write_created(id: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
+    jsonrpc::result(id, 400, |out| {
+        let mut object = result::typed(out, revision, "task");
+        push_task(&mut object, task);
+        object.end();
+    })
+}
+
+/// The answer to `tasks/get`.
+pub fn write_task(id: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
+    jsonrpc::result(id, 600, |out| {
+        let mut object = result::complete(out, revision);
+        push_task(&mut object, task);
+        push_end(&mut object, task, revision);
+        object.end();
+    })
+}
+
+/// `notifications/tasks` on a stream that follows the task.
+pub fn notification(subscription: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
+    jsonrpc::notification("notifications/tasks", |params| {
+        tag(params, Some(subscription));
+        push_task(params, task);
+        push_end(params, task, revision);
+    })
+}
+
+fn push_task(object: &mut Object<'_>, task: &TaskView<'_>) {
+    let job = task.job;
+    object.text("taskId", job.id.text().as_str()).text("status", status(task));
+    if let Some(message) = status_message(task) {
+        object.text("statusMessage", &message);
+    }
+    let updated = job.finished.or(job.started).unwrap_or(job.created);
+    object.text("createdAt", job.created.text().as_str()).text("lastUpdatedAt", updated.text().as_str());
+    match task.ttl {
+        Some(ttl) => object.number("ttlMs", millis(ttl)),
+        None => object.raw("ttlMs", b"null"),
+    };
+    object.number("pollIntervalMs", millis(task.poll));
+}
+
+/// A tool's own failure is a completed task; failed is what a JSON-RPC error would be.
+fn status(task: &TaskView<'_>) -> &'static str {
+    match task.job.state {
+        JobState::Pending | JobState::Running => "working",
+        JobState::InputRequired => "input_required",
+        JobState::Cancelled => "cancelled",
+        JobState::Unknown => "failed",
+        JobState::Complete | JobState::Failed => match task.outcome {
+            Some(outcome) if result::protocol_error(outcome).is_none() => "completed",
+            _ => "failed",
+        },
+    }
+}
+
+fn status_message(task: &TaskView<'_>) -> Option<String> {
+    if task.job.state == JobState::Unknown {
+        return Some("the work was cut off and is not safe to repeat".to_owned());
+    }
+    let progress = task.job.progress.as_ref()?;
+    let message = progress.message.clone();
+    message.or_else(|| Some(format!("{} of {}", progress.done, progress.total.unwrap_or(100.0))))
+}
+
+/// Questions, result or error, inlined.
+fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
+    match status(task) {
+        "input_required" => ask::push_requests(object.member("inputRequests"), task.questions, revision),
+        "completed" => {
+            if let Some(outcome) = task.outcome {
+                result::push_outcome(object.member("result"), outcome, revision);
+            }
+        }
+        "failed" => {
+            let unknown = Error::new(ErrorKind::Internal, "no one knows how far the work came");
+            let found = task.outcome.and_then(result::protocol_error);
+            let (code, error) = found.unwrap_or((jsonrpc::INTERNAL_ERROR, &unknown));
+            let mut data = Vec::new();
+            envelope::push_error(&mut data, error);
+            jsonrpc::push_error(object.member("error"), code, &error.message, Some(&data));
+        }
+        _ => {}
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,273 @@
+//! What each revision of MCP looks like on the wire, written down. `UPDATE_GOLDEN=1` writes it anew.
+#![allow(clippy::unwrap_used, reason = "a test states what it expects")]
+
+use std::fmt::Write;
+use std::time::Duration;
+use toolyard_protocol::{
+    About, Annotations, Ask, Body, Completion, Conduct, Digest, Error, ErrorKind, ExposedName, Extra, Filled,
+    Id, Identity, Job, JobState, Keep, Limits, LogLevel, LogLine, Outcome, Page, Part, Payload, Progress,
+    Prompt, PromptArgument, Question, Reading, Resource, ResourceTemplate, Sandbox, Status, Timestamp,
+    Timing, ToolName, ToolSpec, Violation,
+};
+use toolyard_wire::jsonrpc::RequestId;
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::hello::Offer;
+use toolyard_wire::mcp::listen::Filter;
+use toolyard_wire::mcp::tasks::TaskView;
+use toolyard_wire::mcp::{
+    Revision, ask, completion, hello, listen, lists, notifications, prompts, resources, result, tasks, tools,
+};
+
+#[test]
+fn every_revision_is_written_as_the_golden_files_say() {
+    for revision in Revision::ALL {
+        let mut page = String::new();
+        for (name, message) in messages(revision) {
+            let text = String::from_utf8(message).unwrap();
+            assert_eq!(text.lines().count(), 1, "{name} is not one line");
+            serde_json::from_str::<serde_json::Value>(&text).unwrap();
+            writeln!(page, "{name}\n    {text}").unwrap();
+        }
+        let file = format!("{}/tests/golden/mcp-{}.txt", env!("CARGO_MANIFEST_DIR"), revision.as_str());
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&file, &page).unwrap();
+        }
+        let golden = std::fs::read_to_string(&file).unwrap_or_default();
+        for (found, expected) in page.lines().zip(golden.lines()) {
+            assert_eq!(found, expected, "{}; UPDATE_GOLDEN=1 writes it anew", revision.as_str());
+        }
+        assert_eq!(page.lines().count(), golden.lines().count(), "{}", revision.as_str());
+    }
+}
+
+fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let id = RequestId::number(1);
+    let offer = Offer { resources: true, prompts: true, tasks: true };
+    let mut all = Vec::new();
+    if revision.is_stateless() {
+        all.push(("server/discover", hello::write_discover(&id, revision, offer, keep())));
+    } else {
+        all.push(("initialize", hello::write_initialize(&id, revision, offer)));
+    }
+    all.push(("empty result", result::empty(&id, revision)));
+    let page =
+        Page { items: vec![spec(true), spec(false)], next: Some(lists::after("demo.b")), keep: keep() };
+    let list = lists::write(&id, revision, "tools", &page, |out, spec| tools::push_tool(out, spec, revision));
+    all.push(("tools/list", list));
+    for (name, outcome) in outcomes() {
+        all.push((name, result::write_outcome(&id, &outcome, revision)));
+    }
+    all.extend(of_resources(&id, revision));
+    all.extend(of_prompts(&id, revision));
+    all.extend(conversation(&id, revision));
+    all.extend(failures(&id, revision));
+    if revision.is_stateless() {
+        all.extend(stateless_only(&id, revision));
+    }
+    all
+}
+
+fn keep() -> Keep {
+    Keep { ttl: Duration::from_secs(5), shared: true }
+}
+
+fn spec(full: bool) -> ToolSpec {
+    let name = if full { "demo.a" } else { "demo.b" };
+    let words =
+        About { title: Some("Title".into()), description: Some("Does \"it\"".into()), ..About::default() };
+    let hints = Annotations { read_only: Some(true), destructive: Some(false), ..Annotations::default() };
+    ToolSpec {
+        name: ToolName::parse(name).unwrap(),
+        exposed: ExposedName::parse(name).unwrap(),
+        kind: "cli",
+        source: "x".into(),
+        about: if full { words } else { About::default() },
+        annotations: if full { hints } else { Annotations::default() },
+        timing: Timing::Sync,
+        limits: Limits { timeout: Duration::from_secs(1), input: 1, output: 1 },
+        conduct: Conduct::default(),
+        sandbox: Sandbox::Full,
+        examples: Vec::new(),
+        digest: Digest::ZERO,
+        input_schema: full.then(|| Payload::json(r#"{"$schema":"s","properties":{"n":{"minimum":1e2}}}"#)),
+        output_schema: Some(Payload::json(if full { r#"{"type":"object"}"# } else { r#"{"type":"array"}"# })),
+    }
+}
+
+fn outcomes() -> Vec<(&'static str, Outcome)> {
+    let data = |text: &'static str| Some(Payload::json(text));
+    let content = Payload::json("[\n{\"type\":\"vendor\",\"x\":1.50}]");
+    let violation = |pointer: &str| Violation { pointer: pointer.into(), message: "is wrong".into() };
+    let invalid = Error::new(ErrorKind::InvalidInput, "the arguments do not fit").hint("look");
+    let invalid = invalid.with(|details| details.violations = vec![violation("/a"), violation("/b")]);
+    let mut kept = Outcome::success(data("{\"a\": 12345678901234567890}"));
+    kept.meta.cached = true;
+    kept.meta.call_id = Some(Id::from_parts(0, [0; 10]));
+    kept.meta.warnings = vec!["old".into()];
+    let partly = Error::new(ErrorKind::ToolFailed, "half");
+    vec![
+        ("object", kept),
+        ("array", Outcome::success(data("[1,\"é\"]"))),
+        ("string", Outcome::success(data("\"hello\\n\""))),
+        ("null data", Outcome::success(data("null"))),
+        ("nothing", Outcome::success(None)),
+        ("content of the tool's own", Outcome::success(None).with_content(content)),
+        ("invalid input", Outcome::failure(invalid)),
+        ("unknown tool", Outcome::failure(Error::new(ErrorKind::UnknownTool, "there is no tool 'x'"))),
+        ("partial success", Outcome::new(Status::PartialSuccess, data("{}"), Some(partly)).unwrap()),
+    ]
+}
+
+fn of_resources(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let resource = Resource {
+        uri: "test://a".into(),
+        name: "a".into(),
+        title: Some("A".into()),
+        description: Some("the first".into()),
+        mime: Some("text/plain".into()),
+        size: Some(5),
+        extra: Extra {
+            annotations: Some(Payload::json(r#"{"priority":1}"#)),
+            icons: Some(Payload::json("[]")),
+            meta: Some(Payload::json(r#"{"v":1}"#)),
+        },
+    };
+    let template = ResourceTemplate {
+        uri_template: "test://{id}".into(),
+        name: "t".into(),
+        ..ResourceTemplate::default()
+    };
+    let part = |body| Part { uri: "test://a".into(), mime: Some("x/y".into()), body, meta: None };
+    let parts = vec![part(Body::Text("hi".into())), part(Body::Blob(b"\x00\xff".to_vec().into()))];
+    vec![
+        ("resources/list", resources::write_list(id, revision, &Page::whole(vec![resource]))),
+        ("resources/templates/list", resources::write_templates(id, revision, &Page::whole(vec![template]))),
+        ("resources/read", resources::write_reading(id, revision, &Reading { parts, keep: keep() })),
+    ]
+}
+
+fn of_prompts(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let argument =
+        PromptArgument { name: "n".into(), title: Some("N".into()), description: None, required: true };
+    let prompt =
+        Prompt { name: "p".into(), title: Some("P".into()), arguments: vec![argument], ..Prompt::default() };
+    let filled = Filled { description: Some("d".into()), messages: Payload::json("[]") };
+    let many = Completion { values: (0..101).map(|n| n.to_string()).collect(), total: None };
+    let completed = completion::write(id, revision, &many);
+    let shown = serde_json::from_slice::<serde_json::Value>(&completed).unwrap();
+    assert_eq!(shown["result"]["completion"]["values"].as_array().unwrap().len(), 100);
+    let few = Completion { values: vec!["x".into()], total: None };
+    vec![
+        ("prompts/list", prompts::write_list(id, revision, &Page::whole(vec![prompt]))),
+        ("prompts/get", prompts::write_filled(id, revision, &filled)),
+        ("completion/complete", completion::write(id, revision, &few)),
+    ]
+}
+
+fn questions() -> Vec<Question> {
+    let question = |key: &str, body| Question { key: key.into(), body };
+    vec![
+        question("form", Ask::Elicit(Payload::json(r#"{"message":"m","requestedSchema":{}}"#))),
+        question("page", Ask::ElicitUrl(Payload::json(r#"{"message":"m","url":"https://x.example/"}"#))),
+        question("model", Ask::Sample(Payload::json(r#"{"messages":[],"maxTokens":1}"#))),
+        question("roots", Ask::Roots),
+    ]
+}
+
+fn conversation(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let half = Progress { done: 50.0, total: None, message: Some("half".into()) };
+    let more = Progress { done: 1.5, total: Some(3.0), message: None };
+    let line =
+        LogLine { level: LogLevel::Warning, logger: Some("l".into()), data: Payload::json("{\"a\":1}") };
+    let mut all = vec![
+        ("progress", notifications::progress(b"\"t\"", &half, revision)),
+        ("progress of a total", notifications::progress(b"7", &more, revision)),
+        ("log", notifications::message(&line)),
+        ("list changed", notifications::list_changed(notifications::TOOLS, None)),
+        ("resource updated", notifications::resource_updated("test://a", None)),
+        ("cancelled", notifications::cancelled(id, "why")),
+    ];
+    if !revision.is_stateless() {
+        let names = ["ask form", "ask page", "ask model", "ask roots"];
+        let asked = questions().into_iter().map(|question| ask::write_request(id, &question, revision));
+        all.extend(names.into_iter().zip(asked));
+    }
+    all
+}
+
+fn failures(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let gone = Error::new(ErrorKind::ResourceNotFound, "there is no resource 'test://x'");
+    let broken = Error::new(ErrorKind::Unavailable, "down for now");
+    vec![
+        ("resource not found", Failure::of(&gone, revision, Some("test://x")).write(Some(id))),
+        ("prompt not found", Failure::of(&gone, revision, None).write(Some(id))),
+        ("unavailable", Failure::of(&broken, revision, None).write(Some(id))),
+        ("unknown method", Failure::unknown_method("a\u{1b}b").write(Some(id))),
+        ("unsupported version", Failure::unsupported_version("v9").write(Some(id))),
+        ("missing capability", Failure::missing_capability(ask::required(&Ask::Roots)).write(Some(id))),
+        ("header mismatch", Failure::header_mismatch("no").write(Some(id))),
+    ]
+}
+
+fn stateless_only(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
+    let filter = Filter {
+        tools: true,
+        uris: vec!["test://a".into()],
+        tasks: vec![Id::from_parts(1, [0; 10])],
+        ..Filter::default()
+    };
+    let mut all = vec![
+        ("input required", ask::write_input_required(id, revision, &questions(), "sealed")),
+        ("acknowledged", listen::acknowledged(id, &filter)),
+        ("list changed for a subscription", notifications::list_changed(notifications::TOOLS, Some(id))),
+        ("end of a subscription", listen::write_end(id, revision)),
+    ];
+    let failed = Outcome::failure(Error::new(ErrorKind::ToolFailed, "it broke"));
+    let fault = Outcome::failure(Error::new(ErrorKind::Internal, "a fault"));
+    for (name, state, outcome) in [
+        ("task working", JobState::Running, None),
+        ("task asks", JobState::InputRequired, None),
+        ("task completed", JobState::Complete, Some(Outcome::success(Some(Payload::json("{}"))))),
+        ("task completed with an error of its tool", JobState::Failed, Some(failed)),
+        ("task failed", JobState::Failed, Some(fault)),
+        ("task cancelled", JobState::Cancelled, None),
+        ("task cut off", JobState::Unknown, None),
+    ] {
+        let job = job(state);
+        let view = TaskView {
+            job: &job,
+            questions: &questions()[..1],
+            outcome: outcome.as_ref(),
+            ttl: Some(Duration::from_secs(60)),
+            poll: Duration::from_millis(500),
+        };
+        if state == JobState::Running {
+            all.push(("task created", tasks::write_created(id, revision, &view)));
+            all.push(("task notification", tasks::notification(id, revision, &view)));
+        }
+        all.push((name, tasks::write_task(id, revision, &view)));
+    }
+    all
+}
+
+fn job(state: JobState) -> Job {
+    Job {
+        id: Id::from_parts(1, [0; 10]),
+        tool: "demo.a".into(),
+        arguments: Payload::json("{}"),
+        identity: Identity::local(),
+        timing: Timing::AsyncLong,
+        state,
+        progress: Some(Progress { done: 5.0, total: None, message: None }),
+        outcome: None,
+        created: Timestamp::from_unix_ms(0),
+        started: Some(Timestamp::from_unix_ms(1000)),
+        finished: None,
+        attempt: 1,
+        repeatable: false,
+        cancel_requested: false,
+        key: None,
+        trace: None,
+        expires: None,
+    }
+}

@@ -1,0 +1,4 @@
+import json
+import sys
+
+print(json.dumps("Hello, " + json.load(sys.stdin)["name"] + "!"))
