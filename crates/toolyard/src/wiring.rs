@@ -33,6 +33,7 @@ pub struct Yard {
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
     jobs: JobsDoor,
+    pub kept: Arc<State>,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
 }
@@ -88,7 +89,7 @@ impl Yard {
             random: Arc::new(SystemRandom),
         };
         let builtins = builtins(&config, services)?;
-        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins })
+        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, kept, builtins })
     }
 
     pub fn load(&self) -> Snapshot {

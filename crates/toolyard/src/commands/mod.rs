@@ -14,5 +14,6 @@ pub mod prepare;
 pub mod secret;
 pub mod serve;
 pub mod show;
+pub mod state;
 pub mod stdio;
 pub mod test;
