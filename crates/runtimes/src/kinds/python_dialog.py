@@ -53,8 +53,11 @@ def make_dialog():
     def close_stream(retry_ms=None):
         send(close_stream={} if retry_ms is None else {"retry_ms": retry_ms})
 
+    def detach():
+        send(detach={})
+
     module = types.ModuleType("toolyard_dialog")
-    for item in (Refused, progress, log, ask, elicit, close_stream):
+    for item in (Refused, progress, log, ask, elicit, close_stream, detach):
         setattr(module, item.__name__, item)
     sys.modules["toolyard_dialog"] = module
 

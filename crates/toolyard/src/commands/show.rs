@@ -123,6 +123,9 @@ fn conduct(conduct: &Conduct) -> Vec<String> {
     if conduct.dialog {
         lines.push("dialog          talks with its caller while it runs".to_owned());
     }
+    if conduct.attached {
+        lines.push("attached        its caller stays until it says that it goes on by itself".to_owned());
+    }
     if conduct.context {
         lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());
     }

@@ -145,3 +145,10 @@ def multi_input():
         first={"elicit": {"message": "First?", "schema": NAME}},
         second={"elicit": {"message": "Second?", "schema": NAME}},
     ))
+
+
+def ask_then_work():
+    answer = dialog.ask(id="user_name", elicit={"message": "What is your name?", "schema": NAME})
+    dialog.detach()
+    time.sleep(0.3)
+    return f"Hello, {answer.get('content', {}).get('name', 'stranger')}!"
