@@ -23,6 +23,7 @@ mod dialog;
 mod disk;
 mod docs;
 mod drain;
+mod driver;
 mod environment;
 mod escape;
 mod examples;
