@@ -50,6 +50,11 @@ impl Template {
         Ok(Template { markup, source: source.to_owned(), most })
     }
 
+    /// A text in which markup is not markup.
+    pub fn plain(text: &str) -> Template {
+        Template { markup: None, source: text.to_owned(), most: text.len() }
+    }
+
     /// The text when there is nothing to fill in.
     pub fn literal(&self) -> Option<&str> {
         self.markup.is_none().then_some(self.source.as_str())
