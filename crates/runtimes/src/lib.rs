@@ -11,11 +11,13 @@ mod host;
 mod http;
 pub mod interpreter;
 mod kinds;
+pub mod prompts;
 pub mod proxy;
 pub mod secrets;
 mod uv;
 pub mod yard;
 
 pub use host::Host;
+pub use prompts::{Library, Packs, Shelf};
 pub use secrets::Secrets;
 pub use yard::{Defaults, Loaded, Loader, Seen, Unconfined, Walls, WatchOptions, Watcher};

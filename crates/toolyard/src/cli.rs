@@ -1,8 +1,8 @@
 //! The command line: one variant per command, each defined in its own file.
 
 use crate::commands::{
-    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, secret, serve, show,
-    stdio, test,
+    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, prompt, secret, serve,
+    show, stdio, test,
 };
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
@@ -36,6 +36,7 @@ enum Command {
     Batch(batch::Args),
     Jobs(jobs::Args),
     Check(check::Args),
+    Prompt(prompt::Args),
     Test(test::Args),
     Prepare(prepare::Args),
     Secret(secret::Args),
@@ -67,6 +68,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
         Command::Batch(args) => batch::run(args, place),
         Command::Jobs(args) => jobs::run(args, place),
         Command::Check(args) => check::run(args, place),
+        Command::Prompt(args) => prompt::run(args, place),
         Command::Test(args) => test::run(args, place),
         Command::Prepare(args) => prepare::run(args, place),
         Command::Secret(args) => secret::run(args, place),

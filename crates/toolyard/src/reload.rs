@@ -13,10 +13,13 @@ use toolyard_runtimes::{Seen, WatchOptions, Watcher};
 pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
     let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
     let engine = engine.clone();
-    let builtins = yard.builtins.clone();
+    let (builtins, shelf) = (yard.builtins.clone(), yard.shelf.clone());
     let runtime = tokio::runtime::Handle::current();
     let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
         Seen::Loaded(loaded) => {
+            if shelf.update(loaded.packs.clone()) {
+                output::note(format!("reloaded: {} prompt(s)", loaded.packs.len()));
+            }
             announce(&engine.registry.update(loaded.after(builtins.clone()).into_snapshot()));
             let snapshot = engine.registry.snapshot();
             runtime.spawn(async move { prepare(&snapshot, false).await });

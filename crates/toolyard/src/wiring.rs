@@ -13,7 +13,7 @@ use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{self, Files, Services};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Host, Loader, Walls};
+use toolyard_runtimes::{Host, Library, Loader, Shelf, Walls};
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
@@ -35,6 +35,8 @@ pub struct Yard {
     jobs: JobsDoor,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
+    /// The prompts that are in force.
+    pub shelf: Arc<Shelf>,
 }
 
 impl Yard {
@@ -88,11 +90,14 @@ impl Yard {
             random: Arc::new(SystemRandom),
         };
         let builtins = builtins(&config, services)?;
-        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins })
+        let shelf = Arc::default();
+        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins, shelf })
     }
 
     pub fn load(&self) -> Snapshot {
-        self.loader.load().after(self.builtins.clone()).into_snapshot()
+        let loaded = self.loader.load();
+        self.shelf.update(loaded.packs.clone());
+        loaded.after(self.builtins.clone()).into_snapshot()
     }
 
     /// The jobs of the yard, to look at; nothing is loaded or started.
@@ -122,7 +127,11 @@ impl Yard {
     /// MCP in front of the engine.
     pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
         let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
-        let services = edges::Services { tasks: Arc::new(self.jobs.clone()), ..edges::Services::default() };
+        let services = edges::Services {
+            prompts: Arc::new(Library::new(self.shelf.clone(), engine.clone())),
+            tasks: Arc::new(self.jobs.clone()),
+            ..edges::Services::default()
+        };
         Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
     }
 }

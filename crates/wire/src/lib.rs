@@ -23,6 +23,7 @@ pub mod msgpack;
 pub mod outcome;
 pub mod plain;
 pub mod problems;
+pub mod prompt;
 pub mod redact;
 pub mod render;
 pub mod schema;

@@ -7,7 +7,7 @@ use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_wire::problems;
 
-/// Check every tool file and report all problems
+/// Check every file of tools and prompts and report all problems
 #[derive(clap::Args)]
 pub struct Args {}
 
@@ -32,7 +32,11 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
         }
         let tools = snapshot.entries().len();
         let warnings = found.iter().filter(|problem| problem.severity == Severity::Warning).count();
-        output::line(format!("{tools} tool(s) loaded, {errors} error(s), {warnings} warning(s)"));
+        let prompts = match yard.shelf.packs().len() {
+            0 => String::new(),
+            prompts => format!(" and {prompts} prompt(s)"),
+        };
+        output::line(format!("{tools} tool(s){prompts} loaded, {errors} error(s), {warnings} warning(s)"));
     }
     Ok(if errors == 0 { 0 } else { ErrorKind::InvalidInput.row().exit })
 }

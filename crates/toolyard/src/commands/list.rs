@@ -81,7 +81,7 @@ fn print_table(snapshot: &Snapshot) {
     }
     let errors = snapshot.problems().iter().filter(|problem| problem.severity == Severity::Error).count();
     if errors > 0 {
-        output::note(format!("\n{errors} problem(s) keep tools from loading; 'toolyard check' shows them"));
+        output::note(format!("\n{errors} problem(s) keep files from loading; 'toolyard check' shows them"));
     }
 }
 

@@ -11,41 +11,28 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Scenarios whose fixtures cannot be written as files yet, by what they wait for. One that passes must be taken out.
-const NOT_YET: &[(&str, &[&str])] = &[
-    (
-        "resources from files",
-        &[
-            "resources-list",
-            "resources-read-text",
-            "resources-read-binary",
-            "resources-templates-read",
-            "resources-subscribe",
-            "resources-unsubscribe",
-            "caching",
-        ],
-    ),
-    (
-        "prompts from files",
-        &[
-            "completion-complete",
-            "prompts-list",
-            "prompts-get-simple",
-            "prompts-get-with-args",
-            "prompts-get-embedded-resource",
-            "prompts-get-with-image",
-            "input-required-result-non-tool-request",
-        ],
-    ),
-];
+const NOT_YET: &[(&str, &[&str])] = &[(
+    "resources from files",
+    &[
+        "resources-list",
+        "resources-read-text",
+        "resources-read-binary",
+        "resources-templates-read",
+        "resources-subscribe",
+        "resources-unsubscribe",
+        "caching",
+        "sep-2164-resource-not-found",
+    ],
+)];
 
 #[test]
 fn requirements_of_2025_11_25_are_met() {
-    run("2025-11-25", 33, 71);
+    run("2025-11-25", 33, 77);
 }
 
 #[test]
 fn requirements_of_2026_07_28_are_met() {
-    run("2026-07-28", 50, 177);
+    run("2026-07-28", 50, 187);
 }
 
 /// `least` is the number of checks that succeeded when it was last raised: fewer means that some are no longer made.
@@ -71,9 +58,18 @@ fn run(revision: &str, scenarios: usize, least: usize) {
     assert!(passed >= least, "{revision}: only {passed} checks passed; it was {least}");
 }
 
-/// What is unexpected about a scenario's result.
+/// The suite has no way to look yet, whatever the server does.
+const ALWAYS_SKIPPED: &str = "tasks-status-notifications";
+
+/// What is unexpected about a scenario's result. Advice that is not followed counts, and so does what could not be
+/// tried for want of a fixture.
 fn judge(scenario: &str, checks: &[Value]) -> Option<String> {
-    let failures: Vec<&Value> = checks.iter().filter(|check| check["status"] == "FAILURE").collect();
+    let wrong = |check: &&Value| match check["status"].as_str() {
+        Some("FAILURE" | "WARNING") => true,
+        Some("SKIPPED") => scenario != ALWAYS_SKIPPED,
+        _ => false,
+    };
+    let failures: Vec<&Value> = checks.iter().filter(wrong).collect();
     let not_yet = NOT_YET.iter().any(|(_, scenarios)| scenarios.contains(&scenario));
     match (not_yet, failures.is_empty()) {
         (true, true) => Some(format!("{scenario} passes now: take it out of NOT_YET")),

@@ -37,6 +37,7 @@ mod mcp;
 mod memory;
 mod origins;
 mod planted;
+mod prompts;
 mod secrets;
 mod support;
 mod trees;

@@ -152,3 +152,10 @@ def ask_then_work():
     dialog.detach()
     time.sleep(0.3)
     return f"Hello, {answer.get('content', {}).get('name', 'stranger')}!"
+
+
+def make_prompt():
+    schema = form(context={"type": "string"})
+    answer = dialog.ask(id="user_context", elicit={"message": "What context should the prompt use?", "schema": schema})
+    text = f"Use this context: {answer.get('content', {}).get('context', 'none')}"
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
