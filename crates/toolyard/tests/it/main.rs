@@ -15,6 +15,7 @@ mod arguments;
 mod audit;
 mod builtin;
 mod cli;
+mod clients;
 mod config;
 mod conformance;
 mod console;

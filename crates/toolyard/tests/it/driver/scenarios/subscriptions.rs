@@ -36,26 +36,28 @@ pub fn acknowledged_tagged_and_filtered(stage: &Stage) {
 pub fn changed_lists(stage: &Stage) {
     let mut peer = stage.connect(json!({}));
     let discovered = peer.result("server/discover", json!({}));
-    for (capability, wish, trigger, change) in [
-        ("tools", "toolsListChanged", "test_trigger_tool_change", TOOLS_CHANGED),
-        ("prompts", "promptsListChanged", "test_trigger_prompt_change", PROMPTS_CHANGED),
+    // What differs after the change: which tools there are; what the prompt says.
+    let prompt = json!({"name": "test_changing_prompt"});
+    for (capability, wish, trigger, change, (method, params)) in [
+        ("tools", "toolsListChanged", "test_trigger_tool_change", TOOLS_CHANGED, ("tools/list", json!({}))),
+        (
+            "prompts",
+            "promptsListChanged",
+            "test_trigger_prompt_change",
+            PROMPTS_CHANGED,
+            ("prompts/get", prompt),
+        ),
     ] {
-        stage.checks.equal(
-            &format!("changes of {capability} are told"),
-            &discovered["capabilities"][capability]["listChanged"],
-            true,
-        );
+        let told = &discovered["capabilities"][capability]["listChanged"];
+        stage.checks.equal(&format!("changes of {capability} are told"), told, true);
         subscribe(stage, &mut peer, &json!({wish: true}));
         peer.heard.clear();
-        let names = |result: Value| -> Vec<Value> {
-            result[capability].as_array().into_iter().flatten().map(|one| one["name"].clone()).collect()
-        };
-        let before = names(peer.result(&format!("{capability}/list"), json!({})));
+        let before = peer.result(method, params.clone());
         peer.call(trigger, json!({}));
         let heard = peer.hear(change, 0);
         stage.checks.equal("the change is told", &heard["method"], change);
-        let after = names(peer.result(&format!("{capability}/list"), json!({})));
-        stage.checks.that("and is there", before != after, &json!(after));
+        let after = peer.result(method, params);
+        stage.checks.that("and is there", before != after, &after);
         peer.call(trigger, json!({}));
         peer.hear(change, 1);
     }
