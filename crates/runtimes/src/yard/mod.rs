@@ -16,9 +16,9 @@ mod schemas;
 mod secrets;
 mod stamp;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod walk;
-mod watch;
+pub(crate) mod watch;
 
 pub use reading::{Reading, Spawn};
 pub use sandbox::{Needs, NetworkRule, Unconfined, Walls};

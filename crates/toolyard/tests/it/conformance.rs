@@ -38,18 +38,6 @@ const NOT_YET: &[(&str, &[&str])] = &[
     ),
     ("tools that ask first and go on as a job afterwards", &["tasks-mrtr-composition"]),
     (
-        "resources from files",
-        &[
-            "resources-list",
-            "resources-read-text",
-            "resources-read-binary",
-            "resources-templates-read",
-            "resources-subscribe",
-            "resources-unsubscribe",
-            "caching",
-        ],
-    ),
-    (
         "prompts from files",
         &[
             "completion-complete",
