@@ -11,19 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Scenarios whose fixtures cannot be written as files yet, by what they wait for. One that passes must be taken out.
-const NOT_YET: &[(&str, &[&str])] = &[(
-    "resources from files",
-    &[
-        "resources-list",
-        "resources-read-text",
-        "resources-read-binary",
-        "resources-templates-read",
-        "resources-subscribe",
-        "resources-unsubscribe",
-        "caching",
-        "sep-2164-resource-not-found",
-    ],
-)];
+const NOT_YET: &[(&str, &[&str])] = &[];
 
 #[test]
 fn requirements_of_2025_11_25_are_met() {

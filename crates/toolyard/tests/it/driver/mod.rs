@@ -20,17 +20,7 @@ use table::{HANDSHAKE, How, OLDER, OURS_HANDSHAKE, OURS_STATELESS, STATELESS, Se
 use transport::{Pipes, Transport};
 
 /// Scenarios whose fixtures are not there yet. One that passes must be taken out.
-const NOT_YET: &[&str] = &[
-    // Resources from files.
-    "resources-list",
-    "resources-read-text",
-    "resources-read-binary",
-    "resources-templates-read",
-    "resources-subscribe",
-    "resources-unsubscribe",
-    "sep-2164-resource-not-found",
-    "caching",
-];
+const NOT_YET: &[&str] = &[];
 
 #[test]
 fn handshake_scenarios_hold_on_pipes() {
