@@ -60,6 +60,8 @@ seen.prompt = (await client.getPrompt(prompt)).messages[0].content.text;
 const reference = { type: "ref/prompt", name: "test_prompt_with_arguments" };
 const completed = await client.complete({ ref: reference, argument: { name: "arg1", value: "par" } });
 seen.completed = completed.completion.values;
+seen.resources = (await client.listResources()).resources.map((resource) => resource.uri);
+seen.resource = (await client.readResource({ uri: "test://static-text" })).contents[0].text;
 const abort = new AbortController();
 const hanging = call("hang", {}, { signal: abort.signal }).catch(() => null);
 seen.hangs = await until(true);

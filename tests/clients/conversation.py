@@ -64,6 +64,9 @@ async def converse(server, mode, marker):
         reference = types.PromptReference(name="test_prompt_with_arguments")
         completed = await client.complete(reference, {"name": "arg1", "value": "par"})
         seen["completed"] = completed.completion.values
+        seen["resources"] = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        read = await client.read_resource("test://static-text")
+        seen["resource"] = read.contents[0].text
         call = asyncio.create_task(client.call_tool("hang", {}))
         seen["hangs"] = await until(True, marker)
         call.cancel()

