@@ -33,6 +33,7 @@ pub struct Yard {
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
     jobs: JobsDoor,
+    pub kept: Arc<State>,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
     /// The prompts that are in force.
@@ -90,8 +91,8 @@ impl Yard {
             random: Arc::new(SystemRandom),
         };
         let builtins = builtins(&config, services)?;
-        let shelf = Arc::default();
-        Ok(Yard { root, state, config, loader: Arc::new(loader), registry, jobs, builtins, shelf })
+        let (loader, shelf) = (Arc::new(loader), Arc::default());
+        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, shelf })
     }
 
     pub fn load(&self) -> Snapshot {

@@ -37,6 +37,7 @@ mod memory;
 mod origins;
 mod planted;
 mod prompts;
+mod prune;
 mod secrets;
 mod support;
 mod trees;
