@@ -1,6 +1,6 @@
 //! Keeps a running engine's tools as the yard's files are, and says so on stderr.
 
-use crate::commands::list::describe;
+use crate::commands::list::located;
 use crate::commands::prepare::prepare;
 use crate::output;
 use crate::wiring::Yard;
@@ -43,6 +43,6 @@ fn announce(changes: &Changes) {
 pub fn tell(problems: &[SourceProblem]) {
     for problem in problems {
         let word = problem.severity.as_str();
-        output::note(format!("{word}: {}:{}", problem.source, describe(problem)));
+        output::note(format!("{word}: {}", located(problem)));
     }
 }

@@ -34,6 +34,7 @@ pub struct Yard {
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
     jobs: JobsDoor,
+    pub kept: Arc<State>,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
     /// The prompts that are in force.
@@ -95,7 +96,7 @@ impl Yard {
         let services = Arc::new(services);
         let builtins = builtins(&config, &services)?;
         let (loader, shelf) = (Arc::new(loader), Arc::default());
-        Ok(Yard { root, state, config, loader, registry, jobs, builtins, shelf, services })
+        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, shelf, services })
     }
 
     pub fn load(&self) -> Snapshot {

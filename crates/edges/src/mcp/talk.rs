@@ -68,7 +68,8 @@ impl Talk {
             Talk::Call { tool, .. } => {
                 mcp.engine.registry.find(tool).is_some_and(|entry| entry.spec.annotations.is_safe_to_repeat())
             }
-            Talk::Prompt { .. } | Talk::Read { .. } => true,
+            Talk::Prompt { name, .. } => mcp.services.prompts.is_safe_to_repeat(name),
+            Talk::Read { .. } => true,
         }
     }
 }

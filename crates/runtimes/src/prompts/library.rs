@@ -1,12 +1,12 @@
 //! The prompts of a yard as edges see them. What a tool makes goes through the engine like any other call.
 
-use super::packs::Packs;
 use super::shelf::Shelf;
 use super::spec::Choices;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use toolyard_engine::{Behalf, Engine, Found, Prompts};
+use toolyard_protocol::text::visible;
 use toolyard_protocol::{
     Call, Completing, Completion, Error, ErrorKind, Filled, Keep, Outcome, Page, Payload, Prompt, Wait,
 };
@@ -29,11 +29,7 @@ impl Library {
     pub fn inputs(&self, name: &str) -> Option<Payload> {
         let packs = self.shelf.packs();
         let (_, version) = packs.find(name).ok()?;
-        match (&version.spec.inputs, &version.spec.tool) {
-            (Some(inputs), _) => Some(inputs.text.clone()),
-            (None, Some(tool)) => self.engine.registry.find(&tool.name)?.spec.input_schema.clone(),
-            (None, None) => None,
-        }
+        version.spec.inputs(&self.engine.registry)
     }
 
     /// Hides secrets in an error about arguments that never came so far.
@@ -68,14 +64,15 @@ impl Library {
                 let request = prompt::completion_request(&completing);
                 prompt::suggestions(&self.call(&tool.name, request, behalf).await?)
             }
-            None if is_argument(&packs, &pack.exposed, argument, &self.engine) => {
-                let listed = spec.inputs.as_ref().map(|inputs| prompt::choices(&inputs.text, argument));
-                Ok(beginning(&listed.unwrap_or_default(), &completing.value))
-            }
             None => {
-                let message = format!("the prompt '{}' has no argument '{argument}'", &pack.exposed);
-                Err(Error::new(ErrorKind::InvalidInput, message)
-                    .hint("the list of prompts names the arguments of each"))
+                let schema = spec.inputs(&self.engine.registry).unwrap_or_else(|| Payload::json("{}"));
+                if !prompt::arguments(&schema).iter().any(|known| known.name == argument) {
+                    let shown = visible(argument);
+                    let message = format!("the prompt '{}' has no argument '{shown}'", pack.exposed);
+                    return Err(Error::new(ErrorKind::InvalidInput, message)
+                        .hint("the list of prompts names the arguments of each"));
+                }
+                Ok(beginning(&prompt::choices(&schema, argument), &completing.value))
             }
         }
     }
@@ -134,6 +131,13 @@ impl Prompts for Library {
         })
     }
 
+    fn is_safe_to_repeat(&self, name: &str) -> bool {
+        let packs = self.shelf.packs();
+        let tool = packs.find(name).ok().and_then(|(_, version)| version.spec.tool.as_ref());
+        let entry = tool.and_then(|tool| self.engine.registry.find(&tool.name));
+        entry.is_none_or(|entry| entry.spec.annotations.is_safe_to_repeat())
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.shelf.changes()
     }
@@ -145,11 +149,4 @@ fn beginning(texts: &[String], typed: &str) -> Completion {
     let values: Vec<String> =
         texts.iter().filter(|text| text.to_lowercase().starts_with(&typed)).cloned().collect();
     Completion { total: Some(values.len() as u64), values }
-}
-
-/// Also those that only the tool's own schema names.
-fn is_argument(packs: &Packs, name: &str, argument: &str, engine: &Engine) -> bool {
-    let listed = packs.list(&engine.registry);
-    let row = listed.iter().find(|row| row.prompt.name == name);
-    row.is_some_and(|row| row.prompt.arguments.iter().any(|known| known.name == argument))
 }

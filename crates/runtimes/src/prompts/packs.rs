@@ -3,7 +3,6 @@
 use super::files::Files;
 use super::naming::{PackName, Wanted};
 use super::reader::{REGISTRY, Reader};
-use super::spec::Tool;
 use super::version::Version;
 use crate::yard::changes::Changes;
 use crate::yard::made::Made;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use toolyard_engine::{Registry, SourceProblem};
 use toolyard_protocol::text::{nearest, visible};
 use toolyard_protocol::{Error, ErrorKind, Extra, Payload, Prompt};
+use toolyard_wire::prompt;
 
 /// The prompts of a yard.
 #[derive(Default)]
@@ -176,11 +176,7 @@ impl Pack {
 
     fn listed(&self, tools: &Registry) -> Option<Listed> {
         let spec = &self.versions.get(&self.newest)?.spec;
-        let mut arguments = spec.arguments();
-        if let (None, Some(Tool { name, .. })) = (&spec.inputs, &spec.tool) {
-            let schema = tools.find(name).and_then(|entry| entry.spec.input_schema.clone());
-            arguments = schema.map(|schema| toolyard_wire::prompt::arguments(&schema)).unwrap_or_default();
-        }
+        let arguments = spec.inputs(tools).map(|schema| prompt::arguments(&schema)).unwrap_or_default();
         let versions: Vec<u32> = self.versions.keys().copied().collect();
         let prompt = Prompt {
             name: self.exposed.clone(),

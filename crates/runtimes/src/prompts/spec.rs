@@ -4,6 +4,7 @@ use super::files::Files;
 use super::message::{self, Message};
 use crate::yard::schemas::{self, Compiled};
 use std::path::{Component, Path};
+use toolyard_engine::Registry;
 use toolyard_protocol::{ExposedName, Payload, PromptArgument};
 use toolyard_wire::doc::{Fields, Node, Place, Problem, Value};
 use toolyard_wire::prompt;
@@ -79,6 +80,15 @@ impl Spec {
         let mut problems = fields.finish(&[]);
         problems.extend(spec.unknown_completions(node.place));
         if problems.is_empty() { Ok(spec) } else { Err(problems) }
+    }
+
+    /// The schema of the arguments: its own, else that of the tool that takes them.
+    pub fn inputs(&self, tools: &Registry) -> Option<Payload> {
+        match (&self.inputs, &self.tool) {
+            (Some(inputs), _) => Some(inputs.text.clone()),
+            (None, Some(tool)) => tools.find(&tool.name)?.spec.input_schema.clone(),
+            (None, None) => None,
+        }
     }
 
     /// The arguments that the schema names.

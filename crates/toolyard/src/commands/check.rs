@@ -1,6 +1,6 @@
 //! `toolyard check`: reads every file of the yard and says what is wrong, all of it.
 
-use super::list::describe;
+use super::list::located;
 use crate::output;
 use crate::wiring::{Place, Yard};
 use toolyard_engine::Severity;
@@ -28,7 +28,7 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
     } else {
         for problem in &found {
             let word = problem.severity.as_str();
-            output::line(format!("{word}: {}:{}", problem.source, describe(problem)));
+            output::line(format!("{word}: {}", located(problem)));
         }
         let tools = snapshot.entries().len();
         let warnings = found.iter().filter(|problem| problem.severity == Severity::Warning).count();

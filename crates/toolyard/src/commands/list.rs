@@ -97,6 +97,12 @@ pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
     snapshot.problems().iter().filter(|problem| problem.source == source).map(describe).collect()
 }
 
+/// `file:line:column: message (hint)`, as editors like it.
+pub fn located(problem: &SourceProblem) -> String {
+    let gap = if problem.place.is_some() { "" } else { " " };
+    format!("{}:{gap}{}", problem.source, describe(problem))
+}
+
 /// `line:column: message (hint)`.
 pub fn describe(problem: &SourceProblem) -> String {
     let place = problem.place.map_or(String::new(), |(line, column)| format!("{line}:{column}: "));

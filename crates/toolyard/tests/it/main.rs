@@ -39,6 +39,7 @@ mod memory;
 mod origins;
 mod planted;
 mod prompts;
+mod prune;
 mod resources;
 mod secrets;
 mod support;
