@@ -2,7 +2,7 @@
 
 use crate::commands::{
     audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, resource, secret, serve,
-    show, stdio, test,
+    show, state, stdio, test,
 };
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
@@ -43,6 +43,7 @@ enum Command {
     Serve(serve::Args),
     Stdio(stdio::Args),
     Audit(audit::Args),
+    State(state::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -75,6 +76,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
         Command::Serve(args) => serve::run(args, place),
         Command::Stdio(args) => stdio::run(args, place),
         Command::Audit(args) => audit::run(args, place),
+        Command::State(args) => state::run(args, place),
         Command::Doctor(args) => doctor::run(args, place),
         Command::Completions(args) => completions::run(args),
     }

@@ -11,6 +11,9 @@ use toolyard_protocol::Error;
 use toolyard_runtimes::builtin::{Stores, StoresDoor};
 use toolyard_wire::outcome::Form;
 
+const DATABASE: &str = "yard.sqlite";
+const BLOBS: &str = "blobs";
+
 /// The state folder. Nothing is made in it before someone needs it.
 pub struct State {
     dir: PathBuf,
@@ -21,6 +24,11 @@ pub struct State {
 impl State {
     pub fn new(dir: PathBuf) -> Arc<State> {
         Arc::new(State { dir, database: Mutex::default() })
+    }
+
+    /// Whether anything was ever kept.
+    pub fn is_there(&self) -> bool {
+        self.dir.join(DATABASE).exists() || self.dir.join(BLOBS).exists()
     }
 
     pub fn jobs_door(self: &Arc<Self>, options: jobs::Options) -> JobsDoor {
@@ -47,13 +55,20 @@ impl State {
         Ok(Jobs::open(&self.dir, new_id(clock.as_ref(), &SystemRandom), parts)?)
     }
 
-    fn open_stores(&self) -> Result<Stores, Error> {
+    /// The rows alone, without anyone who would run them.
+    pub fn job_store(&self) -> Result<sqlite::Jobs, Error> {
+        let database = self.database()?;
+        let events = sqlite::Events::new(database.clone(), sqlite::RING);
+        Ok(sqlite::Jobs::new(database, &events))
+    }
+
+    pub fn open_stores(&self) -> Result<Stores, Error> {
         let database = self.database()?;
         Ok(Stores {
             artifacts: Arc::new(sqlite::Artifacts::new(database.clone())),
             annotations: Arc::new(sqlite::Annotations::new(database.clone())),
             graph: Arc::new(sqlite::Graph::new(database)),
-            blobs: Blobs::open(&self.dir.join("blobs"), Arc::new(faults::NoFaults))?,
+            blobs: Blobs::open(&self.dir.join(BLOBS), Arc::new(faults::NoFaults))?,
         })
     }
 
@@ -63,7 +78,7 @@ impl State {
             return Ok(database.clone());
         }
         make_state_dir(&self.dir)?;
-        let database = sqlite::Database::open(&self.dir.join("yard.sqlite"), Arc::new(sqlite::NoFaults))?;
+        let database = sqlite::Database::open(&self.dir.join(DATABASE), Arc::new(sqlite::NoFaults))?;
         *known = Some(database.clone());
         Ok(database)
     }

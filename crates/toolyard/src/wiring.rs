@@ -34,6 +34,7 @@ pub struct Yard {
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
     jobs: JobsDoor,
+    pub kept: Arc<State>,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
     /// What they work with.
@@ -93,7 +94,7 @@ impl Yard {
         let services = Arc::new(services);
         let builtins = builtins(&config, &services)?;
         let loader = Arc::new(loader);
-        Ok(Yard { root, state, config, loader, registry, jobs, builtins, services })
+        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, services })
     }
 
     pub fn load(&self) -> Snapshot {

@@ -15,5 +15,6 @@ pub mod resource;
 pub mod secret;
 pub mod serve;
 pub mod show;
+pub mod state;
 pub mod stdio;
 pub mod test;

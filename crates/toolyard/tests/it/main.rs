@@ -36,6 +36,7 @@ mod mcp;
 mod memory;
 mod origins;
 mod planted;
+mod prune;
 mod resources;
 mod secrets;
 mod support;

@@ -1,6 +1,7 @@
 //! One SQLite file: changes go through one writer that commits them in groups, queries through a few readers.
 
 use super::faults::Faults;
+use super::jobs::count::Counts;
 use super::migrate::migrate;
 use super::newest::Newest;
 use super::reader::{self, Question, Reader};
@@ -39,6 +40,7 @@ pub struct Database {
     writer: mpsc::Sender<Request>,
     readers: mpsc::Sender<Question>,
     newest: Arc<Newest>,
+    counts: Arc<Counts>,
     stopped: Arc<AtomicBool>,
     /// Closed when the writer's thread has ended.
     writing: watch::Receiver<()>,
@@ -56,6 +58,7 @@ impl Database {
         let (writer, changes) = mpsc::channel(QUEUE);
         let (readers, questions) = mpsc::channel(QUEUE);
         let newest = Arc::new(Newest::default());
+        let counts = Arc::new(Counts::default());
         let stopped = Arc::new(AtomicBool::new(false));
         let (writes, writing) = watch::channel(());
         let (reads, reading) = watch::channel(());
@@ -64,12 +67,14 @@ impl Database {
             queue: changes,
             faults,
             newest: newest.clone(),
+            counts: counts.clone(),
             stopped: stopped.clone(),
             log: log_of(path),
             synced: true,
             commits: 0,
-            gathered: 0,
+            callers: 0,
             patience: Duration::ZERO,
+            alone: 0,
         };
         spawn("yard-writer", writes, move || thread.run())?;
         let questions = Arc::new(Mutex::new(questions));
@@ -77,7 +82,7 @@ impl Database {
             let thread = Reader { path: path.to_owned(), queue: questions.clone() };
             spawn("yard-reader", reads.clone(), move || thread.run())?;
         }
-        Ok(Arc::new(Database { writer, readers, newest, stopped, writing, reading }))
+        Ok(Arc::new(Database { writer, readers, newest, counts, stopped, writing, reading }))
     }
 
     /// Runs `change` in a transaction and gives its result once that is committed. The change runs at most once; if
@@ -151,6 +156,10 @@ impl Database {
 
     pub(super) fn newest(&self) -> &Arc<Newest> {
         &self.newest
+    }
+
+    pub(super) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
     }
 }
 

@@ -4,6 +4,7 @@ use super::faults::{
     AFTER_CHANGE, AFTER_COMMIT, AFTER_SYNC, BEFORE_BEGIN, BEFORE_COMMIT, BETWEEN_ANSWERS, Fault, Faults,
     WOKEN,
 };
+use super::jobs::count::Counts;
 use super::newest::Newest;
 use crate::stores::{Durability, StoreError};
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
@@ -20,6 +21,9 @@ const GROUP: usize = 512;
 /// The longest that a group waits for company, and never longer than half of what the last sync took.
 const MOMENT: Duration = Duration::from_micros(100);
 
+/// Groups that go at once after one that waited in vain: not everyone comes back.
+const ALONE: u32 = 16;
+
 /// How long another process may keep the file to itself before our callers are told.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,15 +38,18 @@ pub struct Writer {
     pub queue: mpsc::Receiver<Request>,
     pub faults: Arc<dyn Faults>,
     pub newest: Arc<Newest>,
+    pub counts: Arc<Counts>,
     pub stopped: Arc<AtomicBool>,
     pub log: PathBuf,
     /// What the connection is set to.
     pub synced: bool,
     pub commits: u32,
-    /// How many changes the last group had.
-    pub gathered: usize,
+    /// How many asked at once when the last group was done: those in it, and those who had queued up meanwhile.
+    pub callers: usize,
     /// How long the next synced group waits for as many.
     pub patience: Duration,
+    /// Groups that do not wait, because the last one waited for nothing.
+    pub alone: u32,
 }
 
 pub enum Request {
@@ -154,13 +161,9 @@ impl Writer {
         let mut group = vec![first];
         let mut synced = durability == Durability::Synced;
         let mut open = self.gather(&mut group, &mut synced);
-        // Those who were answered just now are about to ask again. Without a moment's patience the first of them
-        // would get a sync for itself, and all the others the next.
-        if open && synced && group.len() * 2 < self.gathered {
-            std::thread::sleep(self.patience);
-            open = self.gather(&mut group, &mut synced);
+        if open && synced && group.len() < self.callers {
+            open = self.wait_for_company(&mut group, &mut synced);
         }
-        self.gathered = group.len();
         match self.commit(&mut group, synced) {
             Ok(()) => {
                 self.past(AFTER_COMMIT)?;
@@ -171,6 +174,7 @@ impl Writer {
                 group.iter_mut().for_each(|change| change.refuse(error.clone()));
             }
         }
+        self.callers = group.len() + self.queue.len();
         for (i, change) in group.into_iter().enumerate() {
             if i > 0 {
                 self.past(BETWEEN_ANSWERS)?;
@@ -179,6 +183,24 @@ impl Writer {
         }
         self.bound_log();
         Ok(open)
+    }
+
+    /// Those who were answered just now are about to ask again. Without a moment's patience the first of them would get
+    /// a sync for itself, or they would fall into two halves that wait for each other's sync.
+    fn wait_for_company(&mut self, group: &mut Vec<Box<dyn Change>>, synced: &mut bool) -> bool {
+        if self.alone > 0 {
+            self.alone -= 1;
+            return true;
+        }
+        let (first, since, mut open) = (group.len(), Instant::now(), true);
+        while open && group.len() < self.callers.min(GROUP) && since.elapsed() < self.patience {
+            std::thread::sleep(self.patience / 4);
+            open = self.gather(group, synced);
+        }
+        if group.len() == first {
+            self.alone = ALONE;
+        }
+        open
     }
 
     /// Takes what is queued. False when that ended with the request to close.
@@ -203,6 +225,7 @@ impl Writer {
         for change in group {
             self.apply(change.as_mut())?;
         }
+        self.counts.write(&self.connection)?;
         self.point(BEFORE_COMMIT)?;
         let since = Instant::now();
         self.execute("COMMIT")?;
@@ -274,6 +297,7 @@ impl Writer {
             let _ = self.execute("ROLLBACK");
         }
         self.newest.take_back(0);
+        self.counts.forget();
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

@@ -2,15 +2,14 @@
 //!
 //! All checks come before the first write: the changes are run without a savepoint.
 
-use super::count;
+use super::Books;
 use super::row::{self, Standing, state_code, timing_code};
 use crate::stores::sqlite::columns::{format_code, number, read_id};
-use crate::stores::sqlite::events::EventLog;
 use crate::stores::{Change, Created, Ending, Lease, NewJob, StoreError, notice};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use toolyard_protocol::{Format, Id, JobState, Payload, Progress, Timestamp};
 
-pub fn create(connection: &Connection, log: &EventLog, new: &NewJob) -> Result<Created, StoreError> {
+pub fn create(connection: &Connection, books: &Books, new: &NewJob) -> Result<Created, StoreError> {
     notice::check_new(new)?;
     if let Some(key) = &new.key {
         let mut same =
@@ -23,17 +22,17 @@ pub fn create(connection: &Connection, log: &EventLog, new: &NewJob) -> Result<C
             };
         }
     }
-    let (open, open_of_caller) = count::open(connection, new.identity.as_str())?;
+    let (open, open_of_caller) = books.counts.open(connection, new.identity.as_str())?;
     notice::check_open(new, open, open_of_caller)?;
     insert(connection, new)?;
-    count::moved(connection, new.identity.as_str(), None, Some(new.state))?;
-    say(connection, log, new.id, &new.tool, (new.state, new.now))?;
+    books.counts.moved(connection, new.identity.as_str(), None, Some(new.state))?;
+    say(connection, books, new.id, &new.tool, (new.state, new.now))?;
     Ok(Created::New(Lease { id: new.id, owner: new.owner, fence: 1 }))
 }
 
 pub fn start(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     lease: Lease,
     now: Timestamp,
 ) -> Result<Change, StoreError> {
@@ -43,12 +42,12 @@ pub fn start(
     }
     let sql = "UPDATE job SET state = 1, started = ?2, attempt = attempt + 1 WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![lease.id.as_bytes(), number(now.unix_ms())])?;
-    moved(connection, log, lease.id, &job, (JobState::Running, now))
+    moved(connection, books, lease.id, &job, (JobState::Running, now))
 }
 
 pub fn progress(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     lease: Lease,
     progress: &Progress,
     now: Timestamp,
@@ -62,13 +61,13 @@ pub fn progress(
     connection.prepare_cached(sql)?.execute(values)?;
     let data = notice::progress(lease.id, progress);
     let subject = lease.id.text();
-    log.append(connection, now, notice::PROGRESS, Some(subject.as_str()), (Format::Json, &data))?;
+    books.log.append(connection, now, notice::PROGRESS, Some(subject.as_str()), (Format::Json, &data))?;
     Ok(Change::Made)
 }
 
 pub fn waiting(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     lease: Lease,
     waiting: bool,
     now: Timestamp,
@@ -83,12 +82,12 @@ pub fn waiting(
     }
     let mut update = connection.prepare_cached("UPDATE job SET state = ?2 WHERE id = ?1")?;
     update.execute(params![lease.id.as_bytes(), state_code(state)])?;
-    moved(connection, log, lease.id, &job, (state, now))
+    moved(connection, books, lease.id, &job, (state, now))
 }
 
 pub fn finish(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     lease: Lease,
     ending: &Ending,
 ) -> Result<Change, StoreError> {
@@ -96,12 +95,12 @@ pub fn finish(
     let Some(job) = Standing::under(connection, lease)? else { return Ok(Change::LeaseLost) };
     let expires = notice::expiry(ending.now, ending.ttl);
     end(connection, lease.id, (ending.state, ending.now, expires), ending.outcome.as_ref())?;
-    moved(connection, log, lease.id, &job, (ending.state, ending.now))
+    moved(connection, books, lease.id, &job, (ending.state, ending.now))
 }
 
 pub fn cancel(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     id: Id,
     now: Timestamp,
 ) -> Result<JobState, StoreError> {
@@ -114,32 +113,32 @@ pub fn cancel(
     if job.state != JobState::Pending {
         return Ok(job.state);
     }
-    end_without_outcome(connection, log, id, &job, (JobState::Cancelled, now))?;
+    end_without_outcome(connection, books, id, &job, (JobState::Cancelled, now))?;
     Ok(JobState::Cancelled)
 }
 
 /// The end of a job that no worker ended.
 pub fn end_without_outcome(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     id: Id,
     job: &Standing,
     (state, now): (JobState, Timestamp),
 ) -> Result<Change, StoreError> {
     end(connection, id, (state, now, notice::expiry(now, job.ttl)), None)?;
-    moved(connection, log, id, job, (state, now))
+    moved(connection, books, id, job, (state, now))
 }
 
 /// Counts and tells that a job has left the state of `job` for another.
 pub fn moved(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     id: Id,
     job: &Standing,
     (state, now): (JobState, Timestamp),
 ) -> Result<Change, StoreError> {
-    count::moved(connection, &job.identity, Some(job.state), Some(state))?;
-    say(connection, log, id, &job.tool, (state, now))?;
+    books.counts.moved(connection, &job.identity, Some(job.state), Some(state))?;
+    say(connection, books, id, &job.tool, (state, now))?;
     Ok(Change::Made)
 }
 
@@ -196,13 +195,19 @@ fn end(
 
 fn say(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     id: Id,
     tool: &str,
     (state, now): (JobState, Timestamp),
 ) -> Result<(), StoreError> {
     let data = notice::state_changed(id, tool, state);
     let subject = id.text();
-    log.append(connection, now, notice::STATE_CHANGED, Some(subject.as_str()), (Format::Json, &data))?;
+    books.log.append(
+        connection,
+        now,
+        notice::STATE_CHANGED,
+        Some(subject.as_str()),
+        (Format::Json, &data),
+    )?;
     Ok(())
 }

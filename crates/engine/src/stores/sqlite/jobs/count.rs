@@ -1,6 +1,11 @@
 //! How many jobs are in which state, kept beside them: counting rows anew for each new job would cost more than it.
+//!
+//! A group of changes shares one transaction, so it reads a caller's row once and writes it once, before the commit.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolyard_protocol::{Identity, JobState};
 
 pub const TABLES: &str = "
@@ -16,70 +21,142 @@ pub const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+const READ: &str = "SELECT pending, running, input_required, complete, failed, cancelled, unknown
+    FROM job_count WHERE scope = ?1";
+
 /// All callers together. A caller's own scope begins with `=`, so no name can be this.
 const ALL: &str = "";
+
+/// In the order of `JobState::ALL`.
+type Numbers = [i64; JobState::ALL.len()];
 
 pub fn by_state(
     connection: &Connection,
     identity: Option<&Identity>,
 ) -> rusqlite::Result<Vec<(JobState, u64)>> {
     let scope = identity.map_or(ALL.to_owned(), |identity| scope_of(identity.as_str()));
-    let mut statement = connection.prepare_cached(
-        "SELECT pending, running, input_required, complete, failed, cancelled, unknown
-         FROM job_count WHERE scope = ?1",
-    )?;
-    let counts = statement.query_row([scope], |row| {
-        let count = |(column, state)| Ok((state, row.get::<_, i64>(column)? as u64));
-        JobState::ALL.into_iter().enumerate().map(count).collect::<rusqlite::Result<Vec<_>>>()
-    });
-    let mut counts = counts.optional()?.unwrap_or_default();
-    counts.retain(|&(_, jobs)| jobs > 0);
-    Ok(counts)
+    let numbers = stored(connection, &scope)?.into_iter().map(|number| number as u64);
+    Ok(JobState::ALL.into_iter().zip(numbers).filter(|&(_, jobs)| jobs > 0).collect())
 }
 
-/// Jobs that are not over: of everyone, and of the caller.
-pub fn open(connection: &Connection, identity: &str) -> rusqlite::Result<(u64, u64)> {
-    let mut statement = connection.prepare_cached(
-        "SELECT (SELECT pending + running + input_required FROM job_count WHERE scope = ''),
-            (SELECT pending + running + input_required FROM job_count WHERE scope = ?1)",
-    )?;
-    statement.query_row([scope_of(identity)], |row| {
-        let count = |column| row.get::<_, Option<i64>>(column).map(|count| count.unwrap_or(0) as u64);
-        Ok((count(0)?, count(1)?))
-    })
+/// The counts as the transaction under way leaves them. Only the writer's thread uses them.
+#[derive(Default)]
+pub struct Counts(Mutex<Pending>);
+
+#[derive(Default)]
+struct Pending {
+    all: Option<Counted>,
+    /// By identity.
+    callers: HashMap<String, Counted>,
 }
 
-/// A job came into a state, or left one, or both.
-pub fn moved(
-    connection: &Connection,
-    identity: &str,
-    from: Option<JobState>,
-    to: Option<JobState>,
-) -> rusqlite::Result<()> {
-    let own = scope_of(identity);
-    let change = |state| i64::from(to == Some(state)) - i64::from(from == Some(state));
-    let [a, b, c, d, e, f, g] = JobState::ALL.map(change);
-    let mut update = connection.prepare_cached(
-        "UPDATE job_count SET pending = pending + ?2, running = running + ?3, input_required = input_required + ?4,
-            complete = complete + ?5, failed = failed + ?6, cancelled = cancelled + ?7, unknown = unknown + ?8
-         WHERE scope = ?1",
-    )?;
-    // One after the other: SQLite makes a temporary table for a list of two.
-    for scope in [ALL, &own] {
-        if update.execute(params![scope, a, b, c, d, e, f, g])? == 0 {
-            let sql = "INSERT INTO job_count VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-            connection.prepare_cached(sql)?.execute(params![scope, a, b, c, d, e, f, g])?;
+#[derive(Clone, Copy)]
+struct Counted {
+    numbers: Numbers,
+    changed: bool,
+}
+
+impl Counts {
+    /// Jobs that are not over: of everyone, and of the caller.
+    pub fn open(&self, connection: &Connection, identity: &str) -> rusqlite::Result<(u64, u64)> {
+        let mut pending = self.pending();
+        let (all, own) = pending.both(connection, identity)?;
+        Ok((all.open(), own.open()))
+    }
+
+    /// A job came into a state, or left one, or both. Nothing can be taken back afterwards but the whole transaction.
+    pub fn moved(
+        &self,
+        connection: &Connection,
+        identity: &str,
+        from: Option<JobState>,
+        to: Option<JobState>,
+    ) -> rusqlite::Result<()> {
+        let mut pending = self.pending();
+        let (all, own) = pending.both(connection, identity)?;
+        for counted in [all, own] {
+            for (number, state) in counted.numbers.iter_mut().zip(JobState::ALL) {
+                *number += i64::from(to == Some(state)) - i64::from(from == Some(state));
+            }
+            counted.changed = true;
         }
+        Ok(())
     }
-    // A caller whose last job is gone leaves no row behind.
-    if to.is_none() {
-        let mut remove = connection.prepare_cached(
-            "DELETE FROM job_count WHERE scope = ?1
-                AND pending + running + input_required + complete + failed + cancelled + unknown = 0",
-        )?;
-        remove.execute([&own])?;
+
+    /// Puts what has changed into the table: the last of a transaction's writes.
+    pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let pending = std::mem::take(&mut *self.pending());
+        if let Some(all) = pending.all {
+            all.write(connection, ALL)?;
+        }
+        for (identity, counted) in pending.callers {
+            counted.write(connection, &scope_of(&identity))?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// The transaction is no more: other processes may write before the next.
+    pub fn forget(&self) {
+        *self.pending() = Pending::default();
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// The counts of everyone and of the caller, read from the table the first time.
+    fn both(
+        &mut self,
+        connection: &Connection,
+        identity: &str,
+    ) -> rusqlite::Result<(&mut Counted, &mut Counted)> {
+        let read = |scope: &str| stored(connection, scope).map(|numbers| Counted { numbers, changed: false });
+        let all = match self.all {
+            Some(all) => all,
+            None => read(ALL)?,
+        };
+        let own = match self.callers.entry(identity.to_owned()) {
+            Entry::Occupied(own) => own.into_mut(),
+            Entry::Vacant(place) => place.insert(read(&scope_of(identity))?),
+        };
+        Ok((self.all.insert(all), own))
+    }
+}
+
+impl Counted {
+    fn open(&self) -> u64 {
+        let open = self.numbers.iter().zip(JobState::ALL).filter(|(_, state)| !state.is_over());
+        open.map(|(&number, _)| number as u64).sum()
+    }
+
+    /// A caller whose last job is gone leaves no row behind.
+    fn write(&self, connection: &Connection, scope: &str) -> rusqlite::Result<()> {
+        if !self.changed {
+            return Ok(());
+        }
+        if self.numbers.iter().all(|&number| number == 0) {
+            connection.prepare_cached("DELETE FROM job_count WHERE scope = ?1")?.execute([scope])?;
+            return Ok(());
+        }
+        let [a, b, c, d, e, f, g] = self.numbers;
+        let sql = "INSERT OR REPLACE INTO job_count VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        connection.prepare_cached(sql)?.execute(params![scope, a, b, c, d, e, f, g])?;
+        Ok(())
+    }
+}
+
+/// Nothing but zeros when there is no row.
+fn stored(connection: &Connection, scope: &str) -> rusqlite::Result<Numbers> {
+    let read = |row: &Row| {
+        let mut numbers = Numbers::default();
+        for (column, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(column)?;
+        }
+        Ok(numbers)
+    };
+    Ok(connection.prepare_cached(READ)?.query_row([scope], read).optional()?.unwrap_or_default())
 }
 
 fn scope_of(identity: &str) -> String {

@@ -11,6 +11,7 @@ use super::events::{EventLog, Events};
 use crate::stores::{
     Change, Created, Durability, Ending, JobFilter, JobStore, Lease, NewJob, Recovered, Reply, StoreError,
 };
+use count::Counts;
 use rusqlite::{Connection, params_from_iter, types::Value};
 use std::sync::Arc;
 use toolyard_protocol::{Id, Identity, Job, JobState, Progress, Timestamp};
@@ -50,22 +51,30 @@ pub const TABLES: &str = "
 
 pub struct Jobs {
     database: Arc<Database>,
+    books: Books,
+}
+
+/// What a change of a job writes besides its row.
+#[derive(Clone)]
+struct Books {
     log: EventLog,
+    counts: Arc<Counts>,
 }
 
 impl Jobs {
     /// Their events go where `events` is.
     pub fn new(database: Arc<Database>, events: &Events) -> Jobs {
-        Jobs { database, log: events.log() }
+        let books = Books { log: events.log(), counts: database.counts().clone() };
+        Jobs { database, books }
     }
 
     fn write<T: Send + 'static>(
         &self,
         durability: Durability,
-        change: impl FnOnce(&Connection, &EventLog) -> Result<T, StoreError> + Send + 'static,
+        change: impl FnOnce(&Connection, &Books) -> Result<T, StoreError> + Send + 'static,
     ) -> Reply<'_, T> {
-        let log = self.log.clone();
-        Box::pin(self.database.write_checked(durability, move |connection| change(connection, &log)))
+        let books = self.books.clone();
+        Box::pin(self.database.write_checked(durability, move |connection| change(connection, &books)))
     }
 
     fn read<T: Send + 'static>(
@@ -78,36 +87,36 @@ impl Jobs {
 
 impl JobStore for Jobs {
     fn create(&self, new: NewJob) -> Reply<'_, Created> {
-        self.write(Durability::Synced, move |connection, log| change::create(connection, log, &new))
+        self.write(Durability::Synced, move |connection, books| change::create(connection, books, &new))
     }
 
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> Reply<'_, Change> {
-        self.write(durability, move |connection, log| change::start(connection, log, lease, now))
+        self.write(durability, move |connection, books| change::start(connection, books, lease, now))
     }
 
     fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> Reply<'_, Change> {
-        self.write(Durability::Written, move |connection, log| {
-            change::progress(connection, log, lease, &progress, now)
+        self.write(Durability::Written, move |connection, books| {
+            change::progress(connection, books, lease, &progress, now)
         })
     }
 
     fn waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> Reply<'_, Change> {
-        self.write(Durability::Written, move |connection, log| {
-            change::waiting(connection, log, lease, waiting, now)
+        self.write(Durability::Written, move |connection, books| {
+            change::waiting(connection, books, lease, waiting, now)
         })
     }
 
     fn finish(&self, lease: Lease, ending: Ending, durability: Durability) -> Reply<'_, Change> {
-        self.write(durability, move |connection, log| change::finish(connection, log, lease, &ending))
+        self.write(durability, move |connection, books| change::finish(connection, books, lease, &ending))
     }
 
     fn cancel(&self, id: Id, now: Timestamp) -> Reply<'_, JobState> {
-        self.write(Durability::Synced, move |connection, log| change::cancel(connection, log, id, now))
+        self.write(Durability::Synced, move |connection, books| change::cancel(connection, books, id, now))
     }
 
     fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> Reply<'_, Vec<Recovered>> {
-        self.write(Durability::Written, move |connection, log| {
-            recover::take_over(connection, log, (from, to), now, limit)
+        self.write(Durability::Written, move |connection, books| {
+            recover::take_over(connection, books, (from, to), now, limit)
         })
     }
 
@@ -133,7 +142,9 @@ impl JobStore for Jobs {
     }
 
     fn expire(&self, now: Timestamp, limit: usize) -> Reply<'_, u64> {
-        self.write(Durability::Written, move |connection, _| recover::expire(connection, now, limit))
+        self.write(Durability::Written, move |connection, books| {
+            recover::expire(connection, books, now, limit)
+        })
     }
 }
 

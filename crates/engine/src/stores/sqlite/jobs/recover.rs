@@ -1,16 +1,15 @@
 //! What is done to many jobs at once: taking over from a dead worker, removing what is due.
 
 use super::row::{self, Standing, read_state};
-use super::{change, count};
+use super::{Books, change};
 use crate::stores::sqlite::columns::{number, read_id};
-use crate::stores::sqlite::events::EventLog;
 use crate::stores::{Lease, Recovered, StoreError, notice};
 use rusqlite::{Connection, params};
 use toolyard_protocol::{Id, JobState, Timestamp};
 
 pub fn take_over(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     (from, to): (Id, Id),
     now: Timestamp,
     limit: usize,
@@ -33,16 +32,21 @@ pub fn take_over(
         };
         recovered.push(match end {
             Some(state) => {
-                change::end_without_outcome(connection, log, id, &job, (state, now))?;
+                change::end_without_outcome(connection, books, id, &job, (state, now))?;
                 Recovered::Over(id, state)
             }
-            None => again(connection, log, Lease { id, owner: to, fence: job.fence + 1 }, &job, now)?,
+            None => again(connection, books, Lease { id, owner: to, fence: job.fence + 1 }, &job, now)?,
         });
     }
     Ok(recovered)
 }
 
-pub fn expire(connection: &Connection, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+pub fn expire(
+    connection: &Connection,
+    books: &Books,
+    now: Timestamp,
+    limit: usize,
+) -> Result<u64, StoreError> {
     let sql = "SELECT id, identity, state FROM job WHERE expires <= ?1 ORDER BY expires, id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![number(now.unix_ms()), number(limit as u64)], |row| {
@@ -51,14 +55,14 @@ pub fn expire(connection: &Connection, now: Timestamp, limit: usize) -> Result<u
     let due: Vec<(Id, String, JobState)> = rows.collect::<rusqlite::Result<_>>()?;
     for (id, identity, state) in &due {
         connection.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id.as_bytes()])?;
-        count::moved(connection, identity, Some(*state), None)?;
+        books.counts.moved(connection, identity, Some(*state), None)?;
     }
     Ok(due.len() as u64)
 }
 
 fn again(
     connection: &Connection,
-    log: &EventLog,
+    books: &Books,
     lease: Lease,
     job: &Standing,
     now: Timestamp,
@@ -69,7 +73,7 @@ fn again(
     connection.prepare_cached(sql)?.execute(values)?;
     // A job that had not begun changes hands, not its state.
     if job.state != JobState::Pending {
-        change::moved(connection, log, lease.id, job, (JobState::Pending, now))?;
+        change::moved(connection, books, lease.id, job, (JobState::Pending, now))?;
     }
     match row::get(connection, lease.id)? {
         Some(job) => Ok(Recovered::Again(lease, Box::new(job))),

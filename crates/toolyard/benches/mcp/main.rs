@@ -1,0 +1,127 @@
+//! What an MCP call of the built-in `echo` costs the real server, whole pipeline and audit on, against a bare axum
+//! handler that parses and answers the same JSON and against the same tool on the official Rust SDK; what an idle
+//! session takes, and an idle server.
+//!
+//! `scripts/bench-mcp` builds the SDK's server and runs this; with `--check` it fails when a budget is broken. Every
+//! server is a process of its own and the load comes from another, so that the CPU time counted is the server's alone.
+#![allow(clippy::print_stdout, reason = "a measurement prints its result")]
+
+mod bare;
+mod load;
+mod process;
+
+use load::{Connection, Load};
+use process::Server;
+use std::error::Error;
+use std::process::ExitCode;
+
+type Failed = Box<dyn Error>;
+
+/// Each figure is the middle one of so many rounds, so that a busy neighbour spoils few of them.
+const ROUNDS: usize = 7;
+const SESSIONS: u32 = 10_000;
+
+const STATELESS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello, world"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"b","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+const IN_SESSION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello, world"}}}"#;
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}"#;
+const HEADERS: &str = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n";
+
+struct Case<'a> {
+    what: &'static str,
+    server: &'a Server,
+    load: Load,
+    costs: Vec<f64>,
+    waits: Vec<f64>,
+}
+
+fn main() -> Result<ExitCode, Failed> {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|first| first == "--bare") {
+        bare::serve()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.get(1).is_some_and(|first| first == "--load") {
+        println!("{}", load::run(&arguments[2..])?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let check = arguments.iter().any(|argument| argument == "--check");
+    let bare = Server::bare()?;
+    let ours = Server::ours()?;
+    let peer = Server::peer()?;
+    let idle = ours.resident_kb()?;
+    let session = Connection::open(&ours.address)?.send("", HELLO)?.session.ok_or("no session")?;
+    let stateless = Load { headers: HEADERS.into(), body: STATELESS };
+    let in_session = Load { headers: format!("mcp-session-id: {session}\r\n"), body: IN_SESSION };
+    let mut cases = vec![
+        Case::new("bare axum", &bare, stateless.clone())?,
+        Case::new("toolyard, 2026-07-28", &ours, stateless.clone())?,
+        Case::new("toolyard, in a session", &ours, in_session)?,
+    ];
+    if let Some(peer) = &peer {
+        cases.push(Case::new("rmcp 3.8, 2026-07-28", peer, stateless)?);
+    }
+    for _ in 0..ROUNDS {
+        for case in &mut cases {
+            case.round()?;
+        }
+    }
+    let mut broken = report(&mut cases);
+    if peer.is_none() {
+        println!("rmcp is not there to compare with: run scripts/bench-mcp");
+    }
+    let before = ours.resident_kb()?;
+    let mut connection = Connection::open(&ours.address)?;
+    for _ in 0..SESSIONS {
+        connection.send("", HELLO)?.session.ok_or("no session")?;
+    }
+    let each = (ours.resident_kb()? - before) / f64::from(SESSIONS);
+    broken += row(&format!("an idle session, of {SESSIONS}"), each, "KB", Some(10.0));
+    broken += row("an idle server, just started", idle / 1024.0, "MB", Some(20.0));
+    Ok(ExitCode::from(u8::from(check && (broken > 0 || peer.is_none()))))
+}
+
+impl<'a> Case<'a> {
+    /// One round that does not count: it fills caches and grows buffers.
+    fn new(what: &'static str, server: &'a Server, load: Load) -> Result<Case<'a>, Failed> {
+        load.check(&server.address)?;
+        server.cost_of(&load)?;
+        Ok(Case { what, server, load, costs: Vec::new(), waits: Vec::new() })
+    }
+
+    fn round(&mut self) -> Result<(), Failed> {
+        let (cost, wait) = self.server.cost_of(&self.load)?;
+        self.costs.push(cost);
+        self.waits.push(wait);
+        Ok(())
+    }
+}
+
+/// Gives how many budgets are broken.
+fn report(cases: &mut [Case<'_>]) -> usize {
+    let middles: Vec<f64> = cases.iter_mut().map(|case| middle(&mut case.costs)).collect();
+    for (case, cpu) in cases.iter_mut().zip(&middles) {
+        row(&format!("{}: CPU per call", case.what), *cpu, "µs", None);
+        row(&format!("{}: latency, median", case.what), middle(&mut case.waits), "µs", None);
+    }
+    let mut broken = row("toolyard, 2026-07-28 / bare axum", middles[1] / middles[0], "×", Some(1.5));
+    broken += row("toolyard, in a session / bare axum", middles[2] / middles[0], "×", Some(1.5));
+    if let Some(peer) = middles.get(3) {
+        broken += row("toolyard, 2026-07-28 / rmcp", middles[1] / peer, "×", Some(0.5));
+    }
+    broken
+}
+
+fn row(what: &str, value: f64, unit: &str, budget: Option<f64>) -> usize {
+    let Some(budget) = budget else {
+        println!("{what:<44} {value:>9.2} {unit}");
+        return 0;
+    };
+    let kept = value <= budget;
+    println!("{what:<44} {value:>9.2} {unit:<3} budget {budget:>5} {}", if kept { "PASS" } else { "FAIL" });
+    usize::from(!kept)
+}
+
+fn middle(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,90 @@
+//! The servers that are compared, each a process with a CPU clock of its own.
+
+use crate::Failed;
+use crate::load::{CONNECTIONS, Load, REQUESTS};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Killed when dropped.
+pub struct Server {
+    child: Child,
+    pub address: String,
+    yard: Option<PathBuf>,
+}
+
+impl Server {
+    /// The program itself, on a yard that has the built-in echo.
+    pub fn ours() -> Result<Server, Failed> {
+        let yard = std::env::temp_dir().join(format!("toolyard-bench-mcp-{}", std::process::id()));
+        std::fs::create_dir_all(&yard)?;
+        std::fs::write(yard.join("toolyard.toml"), "[builtin]\necho = true\n")?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolyard"));
+        command.args(["serve", "--listen", "127.0.0.1:0"]).arg(&yard);
+        let mut server = Server::start(command)?;
+        server.yard = Some(yard);
+        Ok(server)
+    }
+
+    pub fn bare() -> Result<Server, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--bare");
+        Server::start(command)
+    }
+
+    /// The same tool on the official Rust SDK, where `scripts/bench-mcp` has built it.
+    pub fn peer() -> Result<Option<Server>, Failed> {
+        let Some(program) = std::env::var_os("YARD_RMCP_PEER") else { return Ok(None) };
+        Server::start(Command::new(program)).map(Some)
+    }
+
+    fn start(mut command: Command) -> Result<Server, Failed> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        let address = line.split_once("http://").map_or(line.as_str(), |(_, rest)| rest);
+        let address = address.split_whitespace().next().ok_or("no address")?.to_owned();
+        Ok(Server { child, address, yard: None })
+    }
+
+    /// CPU time of the server for each request, and how long a client waits for it, in microseconds.
+    pub fn cost_of(&self, load: &Load) -> Result<(f64, f64), Failed> {
+        let before = self.cpu_us()?;
+        let program = std::env::current_exe()?;
+        let mut client = Command::new(program);
+        client.args(["--load", &self.address, &load.headers, load.body]);
+        let ended = client.stderr(Stdio::inherit()).output()?;
+        if !ended.status.success() {
+            return Err("the load failed".into());
+        }
+        // The last records are counted once they are synced.
+        std::thread::sleep(Duration::from_millis(150));
+        let cost = (self.cpu_us()? - before) / (CONNECTIONS * REQUESTS) as f64;
+        Ok((cost, String::from_utf8(ended.stdout)?.trim().parse()?))
+    }
+
+    pub fn resident_kb(&self) -> Result<f64, Failed> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
+    /// User and system time; the kernel counts it in hundredths of a second.
+    fn cpu_us(&self) -> Result<f64, Failed> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let rest = stat.rsplit_once(')').ok_or("no name in stat")?.1;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        Ok((fields[11].parse::<f64>()? + fields[12].parse::<f64>()?) * 10_000.0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(yard) = &self.yard {
+            let _ = std::fs::remove_dir_all(yard);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `toolyard state prune|verify`: gives back room that nothing needs any more, and reads the blobs through.
+
+use crate::output;
+use crate::state::State;
+use crate::wiring::{Place, Yard, small_runtime};
+use std::collections::HashSet;
+use std::time::Duration;
+use toolyard_engine::clock::{Clock, SystemClock};
+use toolyard_engine::stores::{JobFilter, JobStore};
+use toolyard_protocol::{Error, ErrorKind, Hash, Payload};
+use toolyard_runtimes::builtin::Stores;
+use toolyard_wire::json::Object;
+
+/// Rows that are read, or removed, at a time.
+const PAGE: usize = 500;
+
+const DAY: u64 = 24 * 3600;
+
+/// Look after what the yard keeps
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Remove jobs that are past their time, and blobs that no artifact and no job names
+    Prune {
+        /// Blobs younger than this stay in any case
+        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=36_500))]
+        days: u64,
+    },
+    /// Read every blob through and list what is damaged
+    Verify,
+}
+
+pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    let yard = Yard::open(&place)?;
+    let kept = yard.kept.clone();
+    if !kept.is_there() {
+        output::note("this yard keeps nothing yet");
+        return Ok(0);
+    }
+    small_runtime()?.block_on(async {
+        match args.command {
+            Command::Prune { days } => prune(&kept, Duration::from_secs(days * DAY), place.json).await,
+            Command::Verify => verify(&kept.open_stores()?, place.json).await,
+        }
+    })
+}
+
+async fn prune(kept: &State, min_age: Duration, as_json: bool) -> Result<u8, Error> {
+    let (jobs, stores) = (kept.job_store()?, kept.open_stores()?);
+    let now = SystemClock.now();
+    let mut expired = 0;
+    loop {
+        let removed = jobs.expire(now, PAGE).await?;
+        expired += removed;
+        if removed < PAGE as u64 {
+            break;
+        }
+    }
+    let mut live = named_by_artifacts(&stores).await?;
+    let mut filter = JobFilter { limit: PAGE, ..JobFilter::default() };
+    loop {
+        let page = jobs.list(filter.clone()).await?;
+        for job in &page {
+            live.extend(named_in(&job.arguments));
+            live.extend(job.outcome.iter().flat_map(named_in));
+        }
+        match page.last() {
+            Some(job) if page.len() == PAGE => filter.before = Some(job.id),
+            _ => break,
+        }
+    }
+    let collected = stores.blobs.collect(&mut |hash| live.contains(hash), min_age, now).await?;
+    if as_json {
+        let mut out = Vec::new();
+        let mut object = Object::new(&mut out);
+        object.number("jobs_removed", expired).number("blobs_removed", collected.removed);
+        object.number("bytes_removed", collected.bytes).number("blobs_kept", collected.kept);
+        object.end();
+        output::line(out);
+    } else {
+        output::line(format!(
+            "removed {expired} job(s) and {} blob(s) of {} byte(s); {} blob(s) stay",
+            collected.removed, collected.bytes, collected.kept
+        ));
+    }
+    Ok(0)
+}
+
+async fn verify(stores: &Stores, as_json: bool) -> Result<u8, Error> {
+    let report = stores.blobs.verify().await?;
+    let damaged = report.damaged.len() as u64 + report.more;
+    if as_json {
+        let mut out = Vec::new();
+        let mut object = Object::new(&mut out);
+        object.number("blobs", report.blobs).number("bytes", report.bytes).number("damaged", damaged);
+        let hashes: Vec<String> = report.damaged.iter().map(|damage| damage.hash.hex()).collect();
+        object.texts("hashes", hashes.iter().map(String::as_str));
+        object.end();
+        output::line(out);
+    } else {
+        for damage in &report.damaged {
+            output::line(format!("DAMAGED {} ({:?})", damage.hash, damage.flaw));
+        }
+        let verdict = if damaged == 0 { "intact".to_owned() } else { format!("{damaged} damaged") };
+        output::line(format!("{} blob(s), {} byte(s): {verdict}", report.blobs, report.bytes));
+    }
+    Ok(if damaged == 0 { 0 } else { ErrorKind::Internal.row().exit })
+}
+
+async fn named_by_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {
+    let mut live = HashSet::new();
+    let mut after = None;
+    loop {
+        let page = stores.artifacts.hashes(after, PAGE).await?;
+        live.extend(page.iter().filter_map(|text| Hash::parse(text)));
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.clone()),
+            _ => return Ok(live),
+        }
+    }
+}
+
+/// Whatever looks like a hash, wherever it stands: better one blob too many kept than one too few.
+fn named_in(payload: &Payload) -> impl Iterator<Item = Hash> {
+    let hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    payload
+        .bytes()
+        .chunk_by(move |a, b| hex(a) == hex(b))
+        .filter(|run| run.len() >= 64)
+        .flat_map(|run| run.windows(64))
+        .filter_map(|word| std::str::from_utf8(word).ok().and_then(Hash::parse))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_found_wherever_they_stand() {
+        let hash = Hash::from_bytes([0xab; 32]);
+        let found = |text: String| named_in(&Payload::json(text)).collect::<Vec<_>>();
+        assert_eq!(found(format!("{{\"a\":[\"{hash}\"]}}")), [hash]);
+        assert_eq!(found(format!("\"cas://{hash}?x\"")), [hash]);
+        assert!(found(format!("\"x0{hash}\"")).contains(&hash), "next to another digit");
+        assert_eq!(found(format!("\"{}\"", &hash.hex()[1..])), []);
+    }
+}
