@@ -7,9 +7,10 @@ use bytes::Bytes;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
+use toolyard_engine::resources::not_found;
 use toolyard_engine::{Behalf, Engine, Resources};
 use toolyard_protocol::{
-    Body, Edge, Error, ErrorKind, Identity, Part, Reading, Resource, ResourceTemplate, text::visible,
+    Body, Edge, Error, ErrorKind, Identity, Nobody, Part, Reading, Resource, ResourceTemplate, text::visible,
 };
 use toolyard_wire::resource_list;
 
@@ -53,6 +54,46 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
     });
     engine.audit.close();
     done.map(|()| 0)
+}
+
+/// What a list says about one resource or template.
+pub fn show_one(uri: &str, place: &Place) -> Result<u8, Error> {
+    let yard = Yard::open(place)?;
+    let engine = Arc::new(yard.engine()?);
+    let found = small_runtime()?.block_on(async {
+        let opened = yard.resources(&engine)?;
+        let identity = Identity::local();
+        let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &Nobody };
+        list_all(opened.resources.as_ref(), behalf).await
+    });
+    engine.audit.close();
+    let (mut resources, mut templates) = found?;
+    resources.retain(|one| one.uri == uri);
+    templates.retain(|one| one.uri_template == uri);
+    if resources.is_empty() && templates.is_empty() {
+        return Err(not_found(uri));
+    }
+    if place.json {
+        output::line(resource_list::write(&resources, &templates));
+        return Ok(0);
+    }
+    let of_resource = |one: Resource| (one.uri, one.name, [one.title, one.description, one.mime], one.size);
+    let of_template =
+        |one: ResourceTemplate| (one.uri_template, one.name, [one.title, one.description, one.mime], None);
+    let all = resources.into_iter().map(of_resource).chain(templates.into_iter().map(of_template));
+    for (address, name, [title, description, mime], size) in all {
+        let rows = [
+            ("address", Some(address)),
+            ("name", Some(name)),
+            ("title", title),
+            ("description", description),
+            ("type", mime),
+            ("bytes", size.map(|size| size.to_string())),
+        ];
+        let rows = rows.into_iter().filter_map(|(word, value)| Some(vec![word.to_owned(), visible(&value?)]));
+        output::table(&rows.collect::<Vec<_>>());
+    }
+    Ok(0)
 }
 
 async fn act(yard: &Yard, engine: &Arc<Engine>, command: Command, json: bool) -> Result<(), Error> {

@@ -56,6 +56,6 @@ fn temporary_name() -> String {
 }
 
 /// Without it the name may be lost in a crash, though the content is safe.
-fn sync_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
+pub(super) fn sync_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
     File::from(beneath::open(folder, ".", beneath::READ | libc::O_DIRECTORY, Walk::Plain)?).sync_all()
 }

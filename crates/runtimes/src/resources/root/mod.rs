@@ -146,7 +146,8 @@ impl Root {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(RootError::of(error));
                 }
-                _ => opened = open(),
+                // A file is only as safe as the names that lead to it.
+                _ => opened = change::sync_folder(folder).and_then(|()| open()),
             }
         }
         let inner = File::from(opened.map_err(RootError::of)?);
