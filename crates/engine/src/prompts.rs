@@ -26,6 +26,11 @@ pub trait Prompts: Send + Sync {
         behalf: Behalf<'a>,
     ) -> Found<'a, Completion>;
 
+    /// Whether making it a second time does no more harm than making it once.
+    fn is_safe_to_repeat(&self, _name: &str) -> bool {
+        true
+    }
+
     /// A number that is another one whenever the list is.
     fn changes(&self) -> watch::Receiver<u64>;
 }

@@ -29,6 +29,8 @@ pub enum Wait {
     AsDeclared,
     /// However long it takes.
     ToTheEnd,
+    /// Until the tool says that it goes on by itself.
+    UntilDetached,
     /// The job's id is enough.
     NotAtAll,
 }

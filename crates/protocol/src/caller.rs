@@ -17,6 +17,9 @@ pub trait Caller: Send + Sync {
 
     /// The tool allows the stream to be closed now; the client comes back for the answer.
     fn close_stream(&self, _retry_ms: Option<u64>) {}
+
+    /// The tool goes on by itself: a caller that can follow a job need not stay.
+    fn detach(&self) {}
 }
 
 /// How far the work is.

@@ -55,6 +55,8 @@ pub struct Conduct {
     pub context: bool,
     /// The tool talks with its caller while it runs: progress, log lines, questions.
     pub dialog: bool,
+    /// A job of the tool stays with its caller, who can be asked, until the tool says that it goes on by itself.
+    pub attached: bool,
     /// Calls that may run at the same time.
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,

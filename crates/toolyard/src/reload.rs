@@ -1,6 +1,6 @@
 //! Keeps a running engine's tools as the yard's files are, and says so on stderr.
 
-use crate::commands::list::describe;
+use crate::commands::list::located;
 use crate::commands::prepare::prepare;
 use crate::output;
 use crate::wiring::Yard;
@@ -13,10 +13,13 @@ use toolyard_runtimes::{Seen, WatchOptions, Watcher};
 pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
     let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
     let engine = engine.clone();
-    let builtins = yard.builtins.clone();
+    let (builtins, shelf) = (yard.builtins.clone(), yard.shelf.clone());
     let runtime = tokio::runtime::Handle::current();
     let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
         Seen::Loaded(loaded) => {
+            if shelf.update(loaded.packs.clone()) {
+                output::note(format!("reloaded: {} prompt(s)", loaded.packs.len()));
+            }
             announce(&engine.registry.update(loaded.after(builtins.clone()).into_snapshot()));
             let snapshot = engine.registry.snapshot();
             runtime.spawn(async move { prepare(&snapshot, false).await });
@@ -40,6 +43,6 @@ fn announce(changes: &Changes) {
 pub fn tell(problems: &[SourceProblem]) {
     for problem in problems {
         let word = problem.severity.as_str();
-        output::note(format!("{word}: {}:{}", problem.source, describe(problem)));
+        output::note(format!("{word}: {}", located(problem)));
     }
 }

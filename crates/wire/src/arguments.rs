@@ -61,7 +61,7 @@ fn typed(key: &str, text: &str, schema: &Value) -> Result<Vec<u8>, Error> {
     }
 }
 
-fn is_type(kind: Kind, text: &str, name: &str) -> bool {
+pub(crate) fn is_type(kind: Kind, text: &str, name: &str) -> bool {
     match (kind, name) {
         (Kind::Number, "integer") => !text.contains(['.', 'e', 'E']),
         (Kind::Number, "number") | (Kind::Bool, "boolean") | (Kind::Null, "null") => true,

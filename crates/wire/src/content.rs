@@ -8,7 +8,13 @@ use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, text::visible};
 type Member<'a> = (Cow<'a, str>, Range<usize>);
 
 /// The types of MCP's content blocks.
-const BLOCKS: &[&str] = &["text", "image", "audio", "resource", "resource_link"];
+pub(crate) const BLOCKS: &[&str] = &["text", "image", "audio", "resource", "resource_link"];
+
+#[derive(serde::Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+}
 
 /// Seed 000's sign: a `content` that is a list.
 pub fn has_array(text: &Bytes, members: &[Member<'_>]) -> bool {
@@ -18,11 +24,6 @@ pub fn has_array(text: &Bytes, members: &[Member<'_>]) -> bool {
 /// In seed 002 an answer is data unless it cannot be anything but MCP content: no other members, and blocks of
 /// MCP's types only.
 pub fn is_content(text: &Bytes, members: &[Member<'_>]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Block<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: Cow<'a, str>,
-    }
     let known = |name: &str| matches!(name, "content" | "isError" | "structuredContent" | "_meta");
     if !has_array(text, members) || !members.iter().all(|(name, _)| known(name)) {
         return false;
@@ -33,6 +34,11 @@ pub fn is_content(text: &Bytes, members: &[Member<'_>]) -> bool {
         (!blocks.is_empty() || members.len() > 1)
             && blocks.iter().all(|block| BLOCKS.contains(&block.kind.as_ref()))
     })
+}
+
+/// Whether it is one block of MCP's types.
+pub(crate) fn is_block(raw: &[u8]) -> bool {
+    serde_json::from_slice::<Block<'_>>(raw).is_ok_and(|block| BLOCKS.contains(&block.kind.as_ref()))
 }
 
 /// The outcome that such an answer means. `content` must be a list.

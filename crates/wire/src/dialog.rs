@@ -32,6 +32,7 @@ pub enum Message {
     Log(LogLine),
     Ask(Asked),
     CloseStream { retry_ms: Option<u64> },
+    Detach,
     RpcError(RpcError),
 }
 
@@ -114,6 +115,7 @@ fn message(raw: &Bytes) -> Result<Message, String> {
         "log" => Message::Log(log(&mut body)?),
         "ask" => Message::Ask(ask(&mut body)?),
         "close_stream" => Message::CloseStream { retry_ms: body.value("retry_ms", "a whole number")? },
+        "detach" => Message::Detach,
         "rpc_error" => Message::RpcError(RpcError {
             code: body.required("code", "a whole number")?,
             message: visible(&body.required::<String>("message", "a text")?),
@@ -121,7 +123,7 @@ fn message(raw: &Bytes) -> Result<Message, String> {
         }),
         _ => {
             return Err(format!(
-                "holds '{}'; there are progress, log, ask, close_stream and rpc_error",
+                "holds '{}'; there are progress, log, ask, close_stream, detach and rpc_error",
                 visible(&name)
             ));
         }

@@ -87,6 +87,7 @@ fn questions_become_what_mcp_clients_are_asked() {
 fn the_other_messages_are_read() {
     assert_eq!(message(r#"{"close_stream":{"retry_ms":500}}"#), Message::CloseStream { retry_ms: Some(500) });
     assert_eq!(message(r#"{"close_stream":{}}"#), Message::CloseStream { retry_ms: None });
+    assert_eq!(message(r#"{"detach":{}}"#), Message::Detach);
     let rpc = RpcError { code: -32042, message: "no".into(), data: Some(Payload::json(r#"{"a":1}"#)) };
     let text = r#"{"rpc_error":{"code":-32042,"message":"no","data":{"a":1}}}"#;
     assert_eq!(message(text), Message::RpcError(rpc));
@@ -173,7 +174,7 @@ proptest! {
 
     #[test]
     fn any_message_of_any_body_is_something_or_a_clear_error(
-        kind in "progress|log|ask|close_stream|rpc_error|answer",
+        kind in "progress|log|ask|close_stream|detach|rpc_error|answer",
         body in r#"(\{("(id|percent|done|message|level|data|roots|sample|code|retry_ms)":([0-9]{1,3}|"x"|null|\{\}|\[\])){0,1}\}|[0-9]|null)"#,
     ) {
         let text = format!("{{\"$toolyard\":{{\"{kind}\":{body}}}}}");

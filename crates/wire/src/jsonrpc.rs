@@ -265,7 +265,7 @@ impl Reject {
     }
 
     pub fn write(&self) -> Vec<u8> {
-        error(self.id.as_ref(), self.code, &self.message, None)
+        error(self.id.as_ref(), self.code.into(), &self.message, None)
     }
 }
 
@@ -282,7 +282,7 @@ pub fn result(id: &RequestId, capacity: usize, write: impl FnOnce(&mut Vec<u8>))
 }
 
 /// An error response; `data` is raw JSON.
-pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8]>) -> Vec<u8> {
+pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + data.map_or(0, <[u8]>::len) + 96);
     let mut object = Object::new(&mut out);
     object.text("jsonrpc", "2.0").raw("id", id.map_or(b"null", |id| &id.0));
@@ -293,7 +293,7 @@ pub fn error(id: Option<&RequestId>, code: i32, message: &str, data: Option<&[u8
 }
 
 /// The error object itself.
-pub fn push_error(out: &mut Vec<u8>, code: i32, message: &str, data: Option<&[u8]>) {
+pub fn push_error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&[u8]>) {
     let mut object = Object::new(out);
     object.raw("code", code.to_string().as_bytes()).text("message", message);
     if let Some(data) = data {

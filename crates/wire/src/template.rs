@@ -13,13 +13,19 @@ use toolyard_protocol::{Error, ErrorKind, Payload};
 const FUEL: u64 = 20_000;
 /// The largest rendered text in bytes.
 const MAX_RENDERED: usize = 128 << 10;
+/// The same for a page.
+const MAX_PAGE: usize = 1 << 20;
 const NAME: &str = "template";
+/// The language's own names.
+const FUNCTIONS: &[&str] = &["range", "dict", "namespace", "debug"];
 
 /// Where the rendered text goes, and so how values are put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One program argument, or a cache key: values as they are.
     Text,
+    /// A page for a person or a model: values as they are, and more of them.
+    Page,
     /// Part of a URL: values percent-encoded, whatever they hold.
     Url,
     /// A JSON document: values as JSON, strings quoted, so that none can end its own quotes.
@@ -31,6 +37,8 @@ pub struct Template {
     /// `None` for a plain text without markup, by far the most common.
     markup: Option<Environment<'static>>,
     source: String,
+    /// Bytes of the rendered text.
+    most: usize,
 }
 
 impl Template {
@@ -38,7 +46,13 @@ impl Template {
     pub fn parse(source: &str, target: Target) -> Result<Template, String> {
         let has_markup = ["{{", "{%"].iter().any(|mark| source.contains(mark));
         let markup = has_markup.then(|| environment(source, target)).transpose()?;
-        Ok(Template { markup, source: source.to_owned() })
+        let most = if target == Target::Page { MAX_PAGE } else { MAX_RENDERED };
+        Ok(Template { markup, source: source.to_owned(), most })
+    }
+
+    /// A text in which markup is not markup.
+    pub fn plain(text: &str) -> Template {
+        Template { markup: None, source: text.to_owned(), most: text.len() }
     }
 
     /// The text when there is nothing to fill in.
@@ -56,6 +70,15 @@ impl Template {
             let secrets = minijinja::Value::from_pairs(secrets.iter().cloned());
             minijinja::Value::from_pairs([("input", input.0.clone()), ("secrets", secrets)])
         })
+    }
+
+    /// What it takes from outside, such as `input.name`; the functions of the language aside.
+    pub fn variables(&self) -> Vec<String> {
+        let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
+        let used = template.into_iter().flat_map(|template| template.undeclared_variables(true));
+        let mut used: Vec<String> = used.filter(|name| !FUNCTIONS.contains(&name.as_str())).collect();
+        used.sort_unstable();
+        used
     }
 
     /// The names after `secrets.`; an empty one where they are used as a whole.
@@ -77,12 +100,12 @@ impl Template {
     fn render_in(&self, context: impl FnOnce() -> minijinja::Value) -> Result<String, Error> {
         let Some(environment) = &self.markup else { return Ok(self.source.clone()) };
         let context = context();
-        let mut out = Bounded(Vec::new());
+        let mut out = Bounded { bytes: Vec::new(), most: self.most };
         let rendered = environment
             .get_template(NAME)
             .and_then(|template| template.render_captured_to(context, &mut out).map(|_| ()));
         rendered.map_err(|error| self.failed(&error))?;
-        String::from_utf8(out.0)
+        String::from_utf8(out.bytes)
             .map_err(|_| Error::new(ErrorKind::Internal, "a template rendered to invalid UTF-8"))
     }
 
@@ -90,12 +113,12 @@ impl Template {
         let what = match error.kind() {
             JinjaKind::UndefinedError => "it uses a value that the arguments do not have".to_owned(),
             JinjaKind::OutOfFuel => "it takes too many steps".to_owned(),
-            JinjaKind::WriteFailure => format!("its result is over {MAX_RENDERED} bytes"),
+            JinjaKind::WriteFailure => format!("its result is over {} bytes", self.most),
             _ => error.detail().map_or_else(|| error.kind().to_string(), str::to_owned),
         };
         let shown: String = self.source.chars().take(80).collect();
         Error::new(ErrorKind::InvalidInput, format!("the template {shown:?} cannot be filled in: {what}"))
-            .hint("give the missing argument, or use a default in the tool's file: {{ input.x | default('y') }}")
+            .hint("give the missing argument, or use a default in the file: {{ input.x | default('y') }}")
     }
 }
 
@@ -217,14 +240,17 @@ fn percent_encode(out: &mut minijinja::Output<'_>, text: &str) -> Result<(), min
 }
 
 /// A buffer that refuses to grow past the bound.
-struct Bounded(Vec<u8>);
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
 
 impl std::io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_RENDERED {
+        if self.bytes.len() + bytes.len() > self.most {
             return Err(std::io::Error::other("too long"));
         }
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -309,6 +335,17 @@ mod tests {
         assert!(render(nested, Target::Text, &input).unwrap_err().contains("steps"));
         let long = format!("{{\"v\":\"{}\"}}", "x".repeat(100_000));
         assert!(render("{{ input.v }}{{ input.v }}", Target::Text, &long).unwrap_err().contains("over"));
+        assert_eq!(render("{{ input.v }}{{ input.v }}", Target::Page, &long).unwrap().len(), 200_000);
+        let longer = "{% for i in range(20) %}{{ input.v }}{% endfor %}";
+        assert!(render(longer, Target::Page, &long).unwrap_err().contains("over 1048576"));
+    }
+
+    #[test]
+    fn what_a_template_takes_from_outside_is_known() {
+        let source = "{% for i in range(3) %}{{ i }}{{ loop.index }}{% endfor %}{% set a = 1 %}{{ a }}{{ input.x.y }}{{ b }}";
+        let template = Template::parse(source, Target::Page).unwrap();
+        assert_eq!(template.variables(), ["b", "input.x.y"]);
+        assert!(Template::parse("plain", Target::Page).unwrap().variables().is_empty());
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use toolyard_protocol::{
     About, Annotations, Ask, Body, Completion, Conduct, Digest, Error, ErrorKind, ExposedName, Extra, Filled,
     Id, Identity, Job, JobState, Keep, Limits, LogLevel, LogLine, Outcome, Page, Part, Payload, Progress,
-    Prompt, PromptArgument, Question, Reading, Resource, ResourceTemplate, Sandbox, Status, Timestamp,
-    Timing, ToolName, ToolSpec, Violation,
+    Prompt, PromptArgument, Question, Reading, Resource, ResourceTemplate, RpcError, Sandbox, Status,
+    Timestamp, Timing, ToolName, ToolSpec, Violation,
 };
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::failure::Failure;
@@ -104,6 +104,10 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
     kept.meta.cached = true;
     kept.meta.call_id = Some(Id::from_parts(0, [0; 10]));
     kept.meta.warnings = vec!["old".into()];
+    let own = Error::new(ErrorKind::ToolFailed, "it fell over").with(|details| {
+        let data = Some(Payload::json(r#"{"why":1}"#));
+        details.rpc = Some(RpcError { code: 7, message: "fell".into(), data });
+    });
     let partly = Error::new(ErrorKind::ToolFailed, "half");
     vec![
         ("object", kept),
@@ -114,6 +118,7 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         ("content of the tool's own", Outcome::success(None).with_content(content)),
         ("invalid input", Outcome::failure(invalid)),
         ("unknown tool", Outcome::failure(Error::new(ErrorKind::UnknownTool, "there is no tool 'x'"))),
+        ("a JSON-RPC error of the tool's own", Outcome::failure(own)),
         ("partial success", Outcome::new(Status::PartialSuccess, data("{}"), Some(partly)).unwrap()),
     ]
 }

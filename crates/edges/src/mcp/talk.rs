@@ -68,7 +68,8 @@ impl Talk {
             Talk::Call { tool, .. } => {
                 mcp.engine.registry.find(tool).is_some_and(|entry| entry.spec.annotations.is_safe_to_repeat())
             }
-            Talk::Prompt { .. } | Talk::Read { .. } => true,
+            Talk::Prompt { name, .. } => mcp.services.prompts.is_safe_to_repeat(name),
+            Talk::Read { .. } => true,
         }
     }
 }
@@ -96,12 +97,15 @@ pub(super) async fn run(mcp: &Mcp, talk: Talk, who: &Who, caller: &dyn Caller) -
 }
 
 async fn call(mcp: &Mcp, tool: String, arguments: Payload, who: &Who, caller: &dyn Caller) -> Said {
-    let timing = mcp.engine.registry.find(&tool).map_or(Timing::Sync, |entry| entry.spec.timing);
+    let entry = mcp.engine.registry.find(&tool);
+    let timing = entry.as_ref().map_or(Timing::Sync, |entry| entry.spec.timing);
     if timing == Timing::AsyncLong && who.revision.is_stateless() && !who.tasks {
         return Said::Failed(Failure::missing_capability(tasks::REQUIRED));
     }
     let wait = match timing {
         Timing::Sync | Timing::FireAndForget => Wait::AsDeclared,
+        // Questions come first, in this very request.
+        _ if who.tasks && entry.is_some_and(|entry| entry.spec.conduct.attached) => Wait::UntilDetached,
         // Who can follow a job gets its id at once; who cannot waits for the end, with progress.
         _ if who.tasks => Wait::NotAtAll,
         _ => Wait::ToTheEnd,

@@ -39,6 +39,10 @@ impl Caller for Discreet<'_> {
     fn close_stream(&self, retry_ms: Option<u64>) {
         self.caller.close_stream(retry_ms.filter(|ms| !self.is_secret(ms)));
     }
+
+    fn detach(&self) {
+        self.caller.detach();
+    }
 }
 
 impl Discreet<'_> {

@@ -23,6 +23,7 @@ struct Running {
     stop: watch::Sender<Stop>,
     end: watch::Receiver<Option<Arc<Outcome>>>,
     notes: broadcast::Sender<Note>,
+    detached: watch::Receiver<bool>,
     questions: HashMap<String, (Question, oneshot::Sender<Result<Answer, Error>>)>,
 }
 
@@ -48,6 +49,8 @@ pub enum Note {
 pub struct Desk {
     pub stop: watch::Receiver<Stop>,
     pub notes: broadcast::Sender<Note>,
+    /// Whether the job goes on by itself.
+    pub detached: watch::Sender<bool>,
     end: watch::Sender<Option<Arc<Outcome>>>,
 }
 
@@ -55,6 +58,7 @@ pub struct Desk {
 pub struct Seat {
     pub end: watch::Receiver<Option<Arc<Outcome>>>,
     pub notes: broadcast::Receiver<Note>,
+    pub detached: watch::Receiver<bool>,
 }
 
 /// The right to run: one place of the process, one of the caller.
@@ -75,19 +79,30 @@ impl Live {
         let (stop, stopped) = watch::channel(Stop::No);
         let (end, ended) = watch::channel(None);
         let (notes, heard) = broadcast::channel(NOTES);
-        let running = Running { stop, end: ended.clone(), notes: notes.clone(), questions: HashMap::new() };
+        let (detached, let_go) = watch::channel(false);
+        let running = Running {
+            stop,
+            end: ended.clone(),
+            notes: notes.clone(),
+            detached: let_go.clone(),
+            questions: HashMap::new(),
+        };
         self.jobs().insert(id, running);
         if *self.closing.borrow() {
             self.tell(id, Stop::ShuttingDown);
         }
-        (Desk { stop: stopped, notes, end }, Seat { end: ended, notes: heard })
+        (Desk { stop: stopped, notes, detached, end }, Seat { end: ended, notes: heard, detached: let_go })
     }
 
     /// Joins those who wait for a job of this process.
     pub fn sit_down(&self, id: Id) -> Option<Seat> {
         let jobs = self.jobs();
         let running = jobs.get(&id)?;
-        Some(Seat { end: running.end.clone(), notes: running.notes.subscribe() })
+        Some(Seat {
+            end: running.end.clone(),
+            notes: running.notes.subscribe(),
+            detached: running.detached.clone(),
+        })
     }
 
     /// The end of a job, for whoever waits; `None` when it is left to another process.

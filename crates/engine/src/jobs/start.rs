@@ -17,6 +17,14 @@ use toolyard_protocol::{
 /// A caller that waits to the end asks again this often whether a job of another process is over.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// How long a caller stays.
+#[derive(Clone, Copy)]
+struct Stay {
+    wait: Duration,
+    /// It leaves earlier when the tool goes on by itself.
+    heeds_detach: bool,
+}
+
 impl Jobs {
     /// Runs an admitted call as a job. `begun` is its audit record, ended when the work ends.
     pub async fn run(
@@ -27,7 +35,8 @@ impl Jobs {
         entry: Arc<Entry>,
         begun: Begun,
     ) -> Outcome {
-        let wait = patience(&call, &entry.spec);
+        let stay =
+            Stay { wait: patience(&call, &entry.spec), heeds_detach: call.wait == Wait::UntilDetached };
         let keyed = call.idempotency_key.is_some();
         let (id, identity) = (call.id, call.identity.clone());
         let place = self.live.try_place(&identity).zip(entry.controls.try_place());
@@ -42,12 +51,12 @@ impl Jobs {
                 let (desk, seat) = self.live.enter(id);
                 let work = Work { lease, call, entry, begun: Some(begun), place, marked_running, passage };
                 let Some(jobs) = self.me.upgrade() else { return Outcome::failure(stopping()) };
-                tokio::spawn(work.run(jobs, desk, !wait.is_zero()));
+                tokio::spawn(work.run(jobs, desk, !stay.wait.is_zero()));
                 (id, Some(seat))
             }
             Created::Existing(job) => {
                 let (id, seat) = (job.id, self.live.sit_down(job.id));
-                let outcome = self.attend(id, &identity, seat, caller, wait).await;
+                let outcome = self.attend(id, &identity, seat, caller, stay).await;
                 let outcome = outcome.unwrap_or_else(Outcome::failure);
                 return match begun.end(&outcome) {
                     Ok(_) => outcome,
@@ -57,7 +66,7 @@ impl Jobs {
         };
         // Who leaves before knowing the id can never ask for the job again, unless it has a key.
         let mut abandoned = Abandoned { jobs: self, id, armed: !keyed };
-        let outcome = self.attend(id, &identity, seat, caller, wait).await;
+        let outcome = self.attend(id, &identity, seat, caller, stay).await;
         abandoned.armed = false;
         outcome.unwrap_or_else(Outcome::failure)
     }
@@ -92,16 +101,22 @@ impl Jobs {
         identity: &toolyard_protocol::Identity,
         seat: Option<Seat>,
         caller: &dyn Caller,
-        wait: Duration,
+        Stay { wait, heeds_detach }: Stay,
     ) -> Result<Outcome, Error> {
-        let until = Instant::now() + wait;
+        let mut until = Instant::now() + wait;
         // Who does not stay hears nothing, and is not asked.
         if let Some(seat) = seat.filter(|_| !wait.is_zero()) {
-            let listening = self.listen(id, seat, caller);
-            if let Ok(Some(outcome)) = tokio::time::timeout_at(until.into(), listening).await {
-                let mut outcome = Arc::unwrap_or_clone(outcome);
-                outcome.meta.job = Some((id, end_state(&outcome)));
-                return Ok(outcome);
+            let mut detached = seat.detached.clone();
+            let listening = tokio::time::timeout_at(until.into(), self.listen(id, seat, caller));
+            tokio::select! {
+                // First, so that what the job asks when it is by itself is not put to this caller.
+                biased;
+                Ok(_) = detached.wait_for(|detached| *detached), if heeds_detach => until = Instant::now(),
+                ended = listening => if let Ok(Some(outcome)) = ended {
+                    let mut outcome = Arc::unwrap_or_clone(outcome);
+                    outcome.meta.job = Some((id, end_state(&outcome)));
+                    return Ok(outcome);
+                },
             }
         }
         let job = self.wait(id, identity, until.saturating_duration_since(Instant::now())).await?;
@@ -110,7 +125,7 @@ impl Jobs {
 
     /// `None` when the job left this process unfinished.
     async fn listen(&self, id: Id, seat: Seat, caller: &dyn Caller) -> Option<Arc<Outcome>> {
-        let Seat { end: mut ended, mut notes } = seat;
+        let Seat { end: mut ended, mut notes, .. } = seat;
         let mut questions = futures_util::stream::FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -173,7 +188,7 @@ pub fn end_state(outcome: &Outcome) -> JobState {
 
 fn patience(call: &Call, spec: &ToolSpec) -> Duration {
     match call.wait {
-        Wait::ToTheEnd => PATIENCE.max(spec.limits.timeout * 2),
+        Wait::ToTheEnd | Wait::UntilDetached => PATIENCE.max(spec.limits.timeout * 2),
         Wait::NotAtAll => Duration::ZERO,
         // A plain call with a key is a job only so that it is not run twice: its caller wants the result.
         Wait::AsDeclared => spec.timing.wait().unwrap_or(PATIENCE.max(spec.limits.timeout * 2)),

@@ -1,11 +1,11 @@
 //! What a running job says to its caller: progress to the store and to those who wait, questions to whoever can answer.
 
 use super::Jobs;
-use super::live::Note;
+use super::live::{Desk, Note};
 use crate::stores::{Lease, NewEvent};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{AskFuture, Caller, Error, ErrorKind, LogLine, Payload, Progress, Question};
 
@@ -17,12 +17,14 @@ pub struct Teller {
     pub jobs: Arc<Jobs>,
     pub lease: Lease,
     pub notes: broadcast::Sender<Note>,
+    detached: watch::Sender<bool>,
     written: Mutex<Option<Instant>>,
 }
 
 impl Teller {
-    pub fn new(jobs: Arc<Jobs>, lease: Lease, notes: broadcast::Sender<Note>) -> Teller {
-        Teller { jobs, lease, notes, written: Mutex::default() }
+    pub fn new(jobs: Arc<Jobs>, lease: Lease, desk: &Desk) -> Teller {
+        let (notes, detached) = (desk.notes.clone(), desk.detached.clone());
+        Teller { jobs, lease, notes, detached, written: Mutex::default() }
     }
 
     fn is_due(&self) -> bool {
@@ -70,6 +72,10 @@ impl Caller for Teller {
 
     fn ask(&self, question: Question) -> AskFuture<'_> {
         Box::pin(self.ask_and_wait(question))
+    }
+
+    fn detach(&self) {
+        self.detached.send_replace(true);
     }
 }
 

@@ -59,6 +59,7 @@ enum Step {
     Say(f64),
     Log(&'static str),
     Ask(&'static str),
+    Detach,
     /// Never ends.
     Hang,
 }
@@ -83,6 +84,7 @@ impl Runner for Scripted {
                         let Answer(answer) = run.caller.ask(Question { key: key.into(), body }).await?;
                         heard.push(String::from_utf8(answer.bytes().to_vec()).unwrap());
                     }
+                    Step::Detach => run.caller.detach(),
                     Step::Hang => std::future::pending().await,
                 }
             }
@@ -231,6 +233,28 @@ async fn a_caller_who_waits_hears_everything_and_is_asked() {
         heard.push(note);
     }
     assert_eq!(heard, ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
+}
+
+#[tokio::test]
+async fn a_caller_who_stays_until_the_job_goes_on_by_itself_is_asked_and_then_let_go() {
+    let script = || vec![Step::Ask("sure"), Step::Detach, Step::Ask("later")];
+    let world = world(Timing::AsyncLong, Options::default(), move |_| script());
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let outcome = world.engine.run(Call { wait: Wait::UntilDetached, ..call("{}") }, &Listener(tell)).await;
+    let (id, state) = outcome.meta.job.unwrap();
+    assert!(!state.is_over(), "{state:?}");
+    assert_eq!(told.try_recv().unwrap(), "asked sure");
+    while world.jobs().questions(id).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(told.try_recv().is_err(), "who was let go is not asked");
+    assert!(world.jobs().answer(id, "later", Answer(Payload::json("2"))));
+    assert_eq!(&world.over(id).await.outcome.unwrap().bytes()[..], b"success|[true,2]");
+    // Who stays to the end is asked everything.
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let outcome = world.engine.run(Call { wait: Wait::ToTheEnd, ..call("{}") }, &Listener(tell)).await;
+    assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true,true]");
+    assert_eq!([told.try_recv().unwrap(), told.try_recv().unwrap()], ["asked sure", "asked later"]);
 }
 
 /// Counts the changes that must be on disk before the answer.

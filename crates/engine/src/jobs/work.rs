@@ -68,7 +68,7 @@ impl Work {
                 }
             }
         };
-        let teller = Teller::new(jobs.clone(), self.lease, desk.notes.clone());
+        let teller = Teller::new(jobs.clone(), self.lease, desk);
         let why = tokio::select! {
             outcome = self.pass(held, &teller) => return End::Outcome(Box::new(outcome)),
             why = stop.wait_for(|stop| *stop != Stop::No) => why.map_or(Stop::ShuttingDown, |why| *why),

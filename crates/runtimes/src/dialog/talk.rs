@@ -137,6 +137,7 @@ impl<'a> Talk<'a> {
             }
             Message::Log(line) => self.caller.log(line),
             Message::CloseStream { retry_ms } => self.caller.close_stream(retry_ms),
+            Message::Detach => self.caller.detach(),
             Message::RpcError(rpc) => self.end(End::Rpc(rpc), live),
             Message::Ask(asked) => self.ask(asked, live)?,
         }

@@ -26,9 +26,9 @@ def make_dialog():
     def log(data, level="info", logger=None):
         send(log={"level": level, "logger": logger, "data": data})
 
-    def ask(**question):
+    def ask(*, id=None, **question):
         """One of elicit={message, schema}, elicit_url={message, url}, sample={…}, roots={}."""
-        number = f"q{next(numbers)}"
+        number = id or f"q{next(numbers)}"
         send(ask={"id": number, **question})
         while True:
             with listening:  # whoever reads keeps the answers for the others
@@ -45,16 +45,19 @@ def make_dialog():
             raise Refused(answer["error"]["code"], answer["error"]["message"])
         return answer["result"]
 
-    def elicit(message, schema):
+    def elicit(message, schema, id=None):
         """What the person filled in, or None when they declined."""
-        result = ask(elicit={"message": message, "schema": schema})
+        result = ask(id=id, elicit={"message": message, "schema": schema})
         return result.get("content", {}) if result.get("action") == "accept" else None
 
     def close_stream(retry_ms=None):
         send(close_stream={} if retry_ms is None else {"retry_ms": retry_ms})
 
+    def detach():
+        send(detach={})
+
     module = types.ModuleType("toolyard_dialog")
-    for item in (Refused, progress, log, ask, elicit, close_stream):
+    for item in (Refused, progress, log, ask, elicit, close_stream, detach):
         setattr(module, item.__name__, item)
     sys.modules["toolyard_dialog"] = module
 

@@ -38,12 +38,13 @@ pub fn read(fields: &mut Fields<'_>, title_field: &'static str, mut needs: Needs
         categories: Vec::new(),
     };
     let annotations = annotations(fields);
-    let conduct = conduct(fields, &annotations);
+    let (conduct, timing) = (conduct(fields, &annotations), timing(fields));
+    refuse_idle_attachment(fields, &conduct, timing);
     Common {
         about,
         annotations,
         conduct,
-        timing: timing(fields),
+        timing,
         examples: examples(fields),
         enabled: fields.bool("enabled").unwrap_or(true),
         env: Vec::new(),
@@ -84,6 +85,7 @@ fn conduct(fields: &mut Fields<'_>, annotations: &Annotations) -> Conduct {
     let conduct = Conduct {
         deterministic: fields.bool("deterministic").unwrap_or(false),
         dialog: fields.bool("dialog").unwrap_or(false),
+        attached: fields.bool("attached").unwrap_or(false),
         context: fields.bool("context").unwrap_or(false),
         concurrency: fields.integer("concurrency", 1..=10_000).map(|places| places as usize),
         rate: rate(fields),
@@ -97,6 +99,15 @@ fn conduct(fields: &mut Fields<'_>, annotations: &Annotations) -> Conduct {
         );
     }
     conduct
+}
+
+/// Only a job that talks can say when its caller need not stay.
+fn refuse_idle_attachment(fields: &mut Fields<'_>, conduct: &Conduct, timing: Timing) {
+    let waits = matches!(timing, Timing::AsyncShort | Timing::AsyncMedium | Timing::AsyncLong);
+    if conduct.attached && !(conduct.dialog && waits) {
+        let what = "'attached' has no effect without 'dialog: true' and a timing async_short, async_medium or async_long";
+        fields.problem(fields.place, what, "add both, or remove 'attached'");
+    }
 }
 
 fn timing(fields: &mut Fields<'_>) -> Timing {

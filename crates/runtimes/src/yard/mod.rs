@@ -1,24 +1,24 @@
 //! Loads the tools of a yard: finds the files, checks each by itself, and reports every problem with its place.
 
-mod changes;
+pub(crate) mod changes;
 mod common;
 mod digest;
-mod kept;
+pub(crate) mod kept;
 #[cfg(test)]
 mod kept_tests;
-mod made;
+pub(crate) mod made;
 mod manifest;
 mod naming;
 mod pack;
 mod reading;
 mod sandbox;
-mod schemas;
+pub(crate) mod schemas;
 mod secrets;
 mod stamp;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod walk;
-mod watch;
+pub(crate) mod watch;
 
 pub use reading::{Reading, Spawn};
 pub use sandbox::{Needs, NetworkRule, Unconfined, Walls};
@@ -28,12 +28,14 @@ pub use watch::{Seen, WatchOptions, Watcher};
 use crate::child::Launcher;
 use crate::host::Host;
 use crate::http::Clients;
+use crate::prompts::Packs;
 use crate::secrets::Secrets;
 use changes::Changes;
 use kept::{Kept, Notes, ReadFile};
 use made::Made;
 use reading::{Checked, Origin};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use toolyard_engine::{Candidate, Controls, Severity, Snapshot, SourceProblem};
@@ -61,6 +63,7 @@ pub struct Loader {
     kept: Mutex<Kept>,
     /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
     controls: Mutex<HashMap<ToolName, (Conduct, Arc<Controls>)>>,
+    packs: Mutex<Arc<Packs>>,
 }
 
 /// What a yard's files gave.
@@ -68,6 +71,8 @@ pub struct Loader {
 pub struct Loaded {
     pub candidates: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
+    /// The prompts.
+    pub packs: Arc<Packs>,
     /// How many tool files were read; the others were as they had been.
     pub read: usize,
     /// Folders that were searched, relative to the yard.
@@ -83,7 +88,19 @@ impl Loaded {
         self
     }
 
-    pub fn into_snapshot(self) -> Snapshot {
+    fn add_prompts(&mut self, packs: Arc<Packs>) {
+        self.problems.extend(packs.problems.iter().cloned());
+        self.made.extend(packs.made().cloned());
+        self.packs = packs;
+    }
+
+    pub fn into_snapshot(mut self) -> Snapshot {
+        let names = self.candidates.iter().filter(|candidate| candidate.enabled).flat_map(|candidate| {
+            let spec = &candidate.entry.spec;
+            [spec.exposed.as_str(), spec.name.as_str()]
+        });
+        let names: HashSet<&str> = names.collect();
+        self.problems.extend(self.packs.missing_tools(|name| names.contains(name)));
         Snapshot::build(self.candidates, self.problems)
     }
 }
@@ -99,7 +116,8 @@ impl Loader {
     ) -> Loader {
         let secrets = Arc::new(Secrets::new(&state, &host));
         let (clients, kept, controls) = (Arc::default(), Mutex::default(), Mutex::default());
-        Loader { root, state, host, launcher, defaults, walls, clients, secrets, kept, controls }
+        let packs = Mutex::default();
+        Loader { root, state, host, launcher, defaults, walls, clients, secrets, kept, controls, packs }
     }
 
     /// The live limits of a tool: those of its earlier version while what it declares is the same.
@@ -128,7 +146,8 @@ impl Loader {
     fn load_after(&self, changes: &Changes) -> Loaded {
         let mut kept = lock(&self.kept);
         let found = walk::tool_files(&self.root);
-        let loaded = kept.load(&self.root, found, changes, |file, notes| self.read_file(file, notes));
+        let mut loaded = kept.load(&self.root, found, changes, |file, notes| self.read_file(file, notes));
+        loaded.add_prompts(self.load_packs(changes));
         // What no tool and no running call holds belongs to a tool that is gone.
         lock(&self.controls).retain(|_, (_, controls)| Arc::strong_count(controls) > 1);
         loaded
@@ -136,7 +155,22 @@ impl Loader {
 
     /// `None` when a load would give what the last one gave; else a number that stays the same while files do.
     fn difference(&self) -> Option<u64> {
-        lock(&self.kept).difference(&self.root, &walk::tool_files(&self.root))
+        let tools = lock(&self.kept).difference(&self.root, &walk::tool_files(&self.root));
+        let prompts = lock(&self.packs).difference();
+        (tools.is_some() || prompts.is_some()).then(|| {
+            let mut state = DefaultHasher::new();
+            (tools, prompts).hash(&mut state);
+            state.finish()
+        })
+    }
+
+    /// All prompts are read again when a file of one changed; they are small.
+    fn load_packs(&self, changes: &Changes) -> Arc<Packs> {
+        let mut packs = lock(&self.packs);
+        if !packs.is_current_after(changes) {
+            *packs = Arc::new(Packs::load(&self.root));
+        }
+        packs.clone()
     }
 
     fn read_file(&self, file: &ToolFile, notes: &Notes) -> ReadFile {
@@ -180,7 +214,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Files over the bound are not read into memory just to be refused.
-fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     let size = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
     if size > doc::MAX_BYTES as u64 {
         return Err(format!("the file has {size} bytes; at most {} are read", doc::MAX_BYTES));
@@ -188,7 +222,7 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))
 }
 
-fn placed(source: &str, problem: Problem) -> SourceProblem {
+pub(crate) fn placed(source: &str, problem: Problem) -> SourceProblem {
     SourceProblem {
         source: source.to_owned(),
         place: Some((problem.place.line, problem.place.column)),
@@ -198,11 +232,11 @@ fn placed(source: &str, problem: Problem) -> SourceProblem {
     }
 }
 
-fn whole_file(source: &str, message: String) -> SourceProblem {
+pub(crate) fn whole_file(source: &str, message: String) -> SourceProblem {
     SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
 }
 
-fn warning(source: &str, message: String) -> SourceProblem {
+pub(crate) fn warning(source: &str, message: String) -> SourceProblem {
     SourceProblem { severity: Severity::Warning, ..whole_file(source, message) }
 }
 

@@ -17,6 +17,7 @@ print("plain words", flush=True)
 say(log={"level": "debug", "data": {"rows": [1, 2]}})
 say(progress={"done": 2, "total": 3})
 say(close_stream={"retry_ms": 500})
+say(detach={})
 answer({"rows": 3})
 "#,
     );
@@ -33,6 +34,7 @@ answer({"rows": 3})
                 r#"debug  {"rows": [1, 2]}"#,
                 "progress 2/3",
                 "close Some(500)",
+                "detach",
             ]
         );
     }
@@ -265,8 +267,13 @@ async fn what_cannot_be_a_conversation_is_refused_at_load() {
     yard.python_with("answer(1)", "deterministic: true\n", r#""deterministic": true,"#);
     yard.file("tools/web.tool.yaml", "id: web\nkind: http\nentry: https://example.com/x\ndialog: true\n");
     yard.file("tools/odd.tool.yaml", "id: odd\nkind: cli\nentry: [/bin/true]\ndialog: often\n");
+    for (id, rest) in [("quiet", "timing: async_long"), ("quick", "dialog: true")] {
+        let pack = format!("id: {id}\nkind: cli\nentry: [/bin/true]\nattached: true\n{rest}\n");
+        yard.file(&format!("tools/{id}.tool.yaml"), &pack);
+    }
     let problems = yard.load();
     let about = |what: &str| problems.iter().filter(|problem| problem.contains(what)).count();
+    assert_eq!(about("'attached' has no effect without"), 2, "{problems:?}");
     assert_eq!(about("'deterministic' and 'dialog' exclude each other"), 2, "{problems:?}");
     assert_eq!(about("'dialog' has no meaning for http"), 1, "{problems:?}");
     assert_eq!(about("'dialog' must be"), 1, "{problems:?}");

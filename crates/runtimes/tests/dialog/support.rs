@@ -203,6 +203,10 @@ impl Caller for Recorder {
     fn close_stream(&self, retry_ms: Option<u64>) {
         self.add(format!("close {retry_ms:?}"));
     }
+
+    fn detach(&self) {
+        self.add("detach".to_owned());
+    }
 }
 
 pub fn text(payload: &Payload) -> String {

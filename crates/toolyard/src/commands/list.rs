@@ -81,7 +81,7 @@ fn print_table(snapshot: &Snapshot) {
     }
     let errors = snapshot.problems().iter().filter(|problem| problem.severity == Severity::Error).count();
     if errors > 0 {
-        output::note(format!("\n{errors} problem(s) keep tools from loading; 'toolyard check' shows them"));
+        output::note(format!("\n{errors} problem(s) keep files from loading; 'toolyard check' shows them"));
     }
 }
 
@@ -95,6 +95,12 @@ pub fn all_specs(snapshot: &Snapshot) -> Vec<(&ToolSpec, bool)> {
 
 pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
     snapshot.problems().iter().filter(|problem| problem.source == source).map(describe).collect()
+}
+
+/// `file:line:column: message (hint)`, as editors like it.
+pub fn located(problem: &SourceProblem) -> String {
+    let gap = if problem.place.is_some() { "" } else { " " };
+    format!("{}:{gap}{}", problem.source, describe(problem))
 }
 
 /// `line:column: message (hint)`.

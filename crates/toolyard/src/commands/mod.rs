@@ -11,6 +11,8 @@ pub mod jobs;
 pub mod list;
 pub mod new;
 pub mod prepare;
+pub mod prompt;
+pub mod resource;
 pub mod secret;
 pub mod serve;
 pub mod show;

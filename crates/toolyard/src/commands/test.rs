@@ -126,7 +126,7 @@ fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, eng
         }
         if broken > 0 {
             output::note(format!(
-                "{broken} problem(s) keep tools from loading; 'toolyard check --yard {}' shows them",
+                "{broken} problem(s) keep files from loading; 'toolyard check --yard {}' shows them",
                 yard.root.display()
             ));
         }

@@ -10,67 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Scenarios whose fixtures cannot be written as files yet, by what they wait for. One that passes must be taken out.
-const NOT_YET: &[(&str, &[&str])] = &[
-    (
-        "tools that talk while they run (dialog: true)",
-        &[
-            "server-stateless",
-            "tools-call-with-logging",
-            "tools-call-with-progress",
-            "tools-call-sampling",
-            "tools-call-elicitation",
-            "elicitation-sep1034-defaults",
-            "elicitation-sep1330-enums",
-            "input-required-result-basic-elicitation",
-            "input-required-result-basic-sampling",
-            "input-required-result-basic-list-roots",
-            "input-required-result-request-state",
-            "input-required-result-multiple-input-requests",
-            "input-required-result-multi-round",
-            "input-required-result-result-type",
-            "input-required-result-tampered-state",
-            "input-required-result-capability-check",
-            "tasks-lifecycle",
-            "tasks-mrtr-input",
-            "tasks-dispatch-and-envelope",
-        ],
-    ),
-    ("tools that ask first and go on as a job afterwards", &["tasks-mrtr-composition"]),
-    (
-        "resources from files",
-        &[
-            "resources-list",
-            "resources-read-text",
-            "resources-read-binary",
-            "resources-templates-read",
-            "resources-subscribe",
-            "resources-unsubscribe",
-            "caching",
-        ],
-    ),
-    (
-        "prompts from files",
-        &[
-            "completion-complete",
-            "prompts-list",
-            "prompts-get-simple",
-            "prompts-get-with-args",
-            "prompts-get-embedded-resource",
-            "prompts-get-with-image",
-            "input-required-result-non-tool-request",
-        ],
-    ),
-];
-
 #[test]
 fn requirements_of_2025_11_25_are_met() {
-    run("2025-11-25", 33, 54);
+    run("2025-11-25", 33, 83);
 }
 
 #[test]
 fn requirements_of_2026_07_28_are_met() {
-    run("2026-07-28", 50, 148);
+    run("2026-07-28", 50, 196);
 }
 
 /// `least` is the number of checks that succeeded when it was last raised: fewer means that some are no longer made.
@@ -91,23 +38,29 @@ fn run(revision: &str, scenarios: usize, least: usize) {
     let found = read(&results);
     assert_eq!(found.len(), scenarios, "{ran:#?}");
     let passed: usize = found.values().map(|checks| count(checks, "SUCCESS")).sum();
+    eprintln!("{revision}: {passed} checks of {} scenarios passed", found.len());
     let wrong: Vec<String> = found.iter().filter_map(|(scenario, checks)| judge(scenario, checks)).collect();
     assert!(wrong.is_empty(), "{revision}: {passed} checks passed, but\n{}", wrong.join("\n"));
     assert!(passed >= least, "{revision}: only {passed} checks passed; it was {least}");
 }
 
-/// What is unexpected about a scenario's result.
+/// The suite has no way to look yet, whatever the server does.
+const ALWAYS_SKIPPED: &str = "tasks-status-notifications";
+
+/// What is unexpected about a scenario's result. Advice that is not followed counts, and so does what could not be
+/// tried for want of a fixture.
 fn judge(scenario: &str, checks: &[Value]) -> Option<String> {
-    let failures: Vec<&Value> = checks.iter().filter(|check| check["status"] == "FAILURE").collect();
-    let not_yet = NOT_YET.iter().any(|(_, scenarios)| scenarios.contains(&scenario));
-    match (not_yet, failures.is_empty()) {
-        (true, true) => Some(format!("{scenario} passes now: take it out of NOT_YET")),
-        (false, false) => {
-            let said = failures.iter().map(|check| format!("  {}: {}", check["id"], check["errorMessage"]));
-            Some(format!("{scenario}:\n{}", said.collect::<Vec<_>>().join("\n")))
-        }
-        _ => None,
+    let wrong = |check: &&Value| match check["status"].as_str() {
+        Some("FAILURE" | "WARNING") => true,
+        Some("SKIPPED") => scenario != ALWAYS_SKIPPED,
+        _ => false,
+    };
+    let failures: Vec<&Value> = checks.iter().filter(wrong).collect();
+    if failures.is_empty() {
+        return None;
     }
+    let said = failures.iter().map(|check| format!("  {}: {}", check["id"], check["errorMessage"]));
+    Some(format!("{scenario}:\n{}", said.collect::<Vec<_>>().join("\n")))
 }
 
 fn count(checks: &[Value], status: &str) -> usize {

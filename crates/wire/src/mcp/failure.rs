@@ -91,7 +91,7 @@ impl Failure {
     }
 
     pub fn write(&self, id: Option<&RequestId>) -> Vec<u8> {
-        jsonrpc::error(id, self.code, &self.message, self.data.as_deref())
+        jsonrpc::error(id, self.code.into(), &self.message, self.data.as_deref())
     }
 }
 

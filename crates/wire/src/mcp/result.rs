@@ -4,6 +4,7 @@ use super::Revision;
 use crate::envelope;
 use crate::json::Object;
 use crate::jsonrpc::{self, RequestId};
+use std::borrow::Cow;
 use toolyard_protocol::error_table::McpForm;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, Outcome, Payload};
@@ -38,22 +39,41 @@ pub fn empty(id: &RequestId, revision: Revision) -> Vec<u8> {
 
 /// The end of a call as a response: a result, or an error where the request itself was wrong.
 pub fn write_outcome(id: &RequestId, outcome: &Outcome, revision: Revision) -> Vec<u8> {
-    if let Some((code, error)) = protocol_error(outcome) {
-        let mut data = Vec::new();
-        envelope::push_error(&mut data, error);
-        return jsonrpc::error(Some(id), code, &error.message, Some(&data));
+    if let Some(error) = protocol_error(outcome) {
+        return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
     }
     let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
     let capacity = size(outcome.data()) * 5 / 2 + size(outcome.content()) + 256;
     jsonrpc::result(id, capacity, |out| push_outcome(out, outcome, revision))
 }
 
-/// The code of a failure that is a JSON-RPC error, not a result.
-pub fn protocol_error(outcome: &Outcome) -> Option<(i32, &Error)> {
+/// A failure that is a JSON-RPC error, not a result.
+pub struct ProtocolError<'a> {
+    pub code: i64,
+    pub message: &'a str,
+    /// Raw JSON.
+    pub data: Option<Cow<'a, [u8]>>,
+}
+
+/// What the tool itself wants to be one, or what is wrong with the request and not with the tool.
+pub fn protocol_error(outcome: &Outcome) -> Option<ProtocolError<'_>> {
     let error = outcome.error()?;
+    if let Some(rpc) = &error.details.rpc {
+        let data = rpc.data.as_ref().map(|data| Cow::Borrowed(&data.bytes()[..]));
+        return Some(ProtocolError { code: rpc.code, message: &rpc.message, data });
+    }
     match error.kind.row().mcp {
-        McpForm::JsonRpc(code) => Some((code, error)),
+        McpForm::JsonRpc(code) => Some(ProtocolError::of(error, code)),
         McpForm::ErrorResult => None,
+    }
+}
+
+impl<'a> ProtocolError<'a> {
+    /// With everything that is known about the error.
+    pub fn of(error: &'a Error, code: i32) -> ProtocolError<'a> {
+        let mut data = Vec::new();
+        envelope::push_error(&mut data, error);
+        ProtocolError { code: code.into(), message: &error.message, data: Some(data.into()) }
     }
 }
 

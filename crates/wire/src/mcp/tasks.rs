@@ -1,8 +1,8 @@
 //! The extension for jobs: a call that goes on after its answer is a task, to be polled by its id.
 
 use super::notifications::tag;
+use super::result::ProtocolError;
 use super::{Revision, ask, result};
-use crate::envelope;
 use crate::json::Object;
 use crate::jsonrpc::{self, Params, RequestId};
 use std::time::Duration;
@@ -104,10 +104,8 @@ fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
         "failed" => {
             let unknown = Error::new(ErrorKind::Internal, "no one knows how far the work came");
             let found = task.outcome.and_then(result::protocol_error);
-            let (code, error) = found.unwrap_or((jsonrpc::INTERNAL_ERROR, &unknown));
-            let mut data = Vec::new();
-            envelope::push_error(&mut data, error);
-            jsonrpc::push_error(object.member("error"), code, &error.message, Some(&data));
+            let error = found.unwrap_or_else(|| ProtocolError::of(&unknown, jsonrpc::INTERNAL_ERROR));
+            jsonrpc::push_error(object.member("error"), error.code, error.message, error.data.as_deref());
         }
         _ => {}
     }

@@ -339,3 +339,25 @@ fn nothing_is_done_while_nothing_happens() {
     watching.rest();
     assert!(watching.loads.recv_timeout(SECOND).is_err());
 }
+
+#[test]
+fn prompts_are_watched_like_tools() {
+    each_way("watched-prompts", |watching| {
+        // The registry names a body that is not there yet.
+        watching.folder.write("prompts/REGISTRY.yaml", "a: {x: [1]}\n");
+        watching.becomes("a=one !1");
+        watching.folder.write("prompts/packs/a/x.v1.md", "hello");
+        watching.becomes("a=one !0");
+        watching.rest();
+        watching.folder.write("prompts/packs/a/x.spec.yaml", "mesages: []\n");
+        watching.becomes("a=one !1");
+        watching.folder.write("prompts/packs/a/x.spec.yaml", "messages: [{image: dot.png}]\n");
+        watching.folder.write("prompts/packs/a/dot.png", "P");
+        watching.becomes("a=one !0");
+        watching.rest();
+        watching.folder.remove("prompts/packs/a/dot.png");
+        watching.becomes("a=one !1");
+        watching.folder.remove("prompts");
+        watching.becomes("a=one !0");
+    });
+}

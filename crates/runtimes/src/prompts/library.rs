@@ -1,0 +1,152 @@
+//! The prompts of a yard as edges see them. What a tool makes goes through the engine like any other call.
+
+use super::shelf::Shelf;
+use super::spec::Choices;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use toolyard_engine::{Behalf, Engine, Found, Prompts};
+use toolyard_protocol::text::visible;
+use toolyard_protocol::{
+    Call, Completing, Completion, Error, ErrorKind, Filled, Keep, Outcome, Page, Payload, Prompt, Wait,
+};
+use toolyard_wire::prompt;
+
+/// A reload sends a notification; who does not listen may be this late.
+const KEEP: Keep = Keep { ttl: Duration::from_secs(5), shared: false };
+
+pub struct Library {
+    shelf: Arc<Shelf>,
+    engine: Arc<Engine>,
+}
+
+impl Library {
+    pub fn new(shelf: Arc<Shelf>, engine: Arc<Engine>) -> Library {
+        Library { shelf, engine }
+    }
+
+    /// The schema of a prompt's arguments, where it has one of its own or its tool has.
+    pub fn inputs(&self, name: &str) -> Option<Payload> {
+        let packs = self.shelf.packs();
+        let (_, version) = packs.find(name).ok()?;
+        version.spec.inputs(&self.engine.registry)
+    }
+
+    /// Hides secrets in an error about arguments that never came so far.
+    pub fn hide(&self, error: Error) -> Error {
+        self.engine.hide(error)
+    }
+
+    async fn fill(&self, name: &str, arguments: Payload, behalf: Behalf<'_>) -> Result<Filled, Error> {
+        let packs = self.shelf.packs();
+        let (pack, version) = packs.find(name)?;
+        let arguments = version.check(&pack.exposed, arguments)?;
+        let Some(tool) = &version.spec.tool else { return version.fill(&arguments) };
+        let outcome = self.call(&tool.name, arguments, behalf).await?;
+        let filled = prompt::from_outcome(&outcome)?;
+        let description = filled.description.or_else(|| version.spec.description.clone());
+        Ok(Filled { description, ..filled })
+    }
+
+    async fn suggest(
+        &self,
+        name: &str,
+        completing: Completing,
+        behalf: Behalf<'_>,
+    ) -> Result<Completion, Error> {
+        let packs = self.shelf.packs();
+        let (pack, version) = packs.find(name)?;
+        let spec = &version.spec;
+        let argument = completing.argument.as_str();
+        match spec.complete.iter().find(|(name, _)| name == argument) {
+            Some((_, Choices::Listed(texts))) => Ok(beginning(texts, &completing.value)),
+            Some((_, Choices::Tool(tool))) => {
+                let request = prompt::completion_request(&completing);
+                prompt::suggestions(&self.call(&tool.name, request, behalf).await?)
+            }
+            None => {
+                let schema = spec.inputs(&self.engine.registry).unwrap_or_else(|| Payload::json("{}"));
+                if !prompt::arguments(&schema).iter().any(|known| known.name == argument) {
+                    let shown = visible(argument);
+                    let message = format!("the prompt '{}' has no argument '{shown}'", pack.exposed);
+                    return Err(Error::new(ErrorKind::InvalidInput, message)
+                        .hint("the list of prompts names the arguments of each"));
+                }
+                Ok(beginning(&prompt::choices(&schema, argument), &completing.value))
+            }
+        }
+    }
+
+    async fn call(&self, tool: &str, arguments: Payload, behalf: Behalf<'_>) -> Result<Outcome, Error> {
+        let call = behalf.call(self.engine.call_id(), tool, arguments);
+        // A prompt is asked for and waited for, whatever timing its tool declares.
+        let outcome = self.engine.run(Call { wait: Wait::ToTheEnd, ..call }, behalf.caller).await;
+        match outcome.error() {
+            None => Ok(outcome),
+            Some(error) if error.kind == ErrorKind::UnknownTool => {
+                let message = format!("the tool '{tool}' that makes the prompt is not there");
+                Err(Error::new(ErrorKind::Unavailable, message).hint("'toolyard check' names the prompt"))
+            }
+            Some(error) => Err(error.clone()),
+        }
+    }
+}
+
+impl Prompts for Library {
+    fn list<'a>(&'a self, cursor: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<Prompt>> {
+        let found = match cursor {
+            // There are so few that they fit on one page, and no cursor is ever given out.
+            Some(_) => Err(Error::new(ErrorKind::InvalidInput, "this cursor was not given out")
+                .hint("list the prompts without a cursor")),
+            None => {
+                let rows = self.shelf.packs().list(&self.engine.registry);
+                let items = rows.into_iter().map(|row| row.prompt).collect();
+                Ok(Page { items, next: None, keep: KEEP })
+            }
+        };
+        Box::pin(std::future::ready(found))
+    }
+
+    fn get<'a>(&'a self, name: &'a str, arguments: Payload, behalf: Behalf<'a>) -> Found<'a, Filled> {
+        Box::pin(async move {
+            let mut filled =
+                self.fill(name, arguments, behalf).await.map_err(|error| self.engine.hide(error))?;
+            // What a file or a caller puts in is held to the same rule as what a tool says.
+            if let Some(hidden) = self.engine.redactor.payload(&filled.messages) {
+                filled.messages = hidden;
+            }
+            Ok(filled)
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        name: &'a str,
+        completing: Completing,
+        behalf: Behalf<'a>,
+    ) -> Found<'a, Completion> {
+        Box::pin(async move {
+            let found = self.suggest(name, completing, behalf).await;
+            found.map_err(|error| self.engine.hide(error))
+        })
+    }
+
+    fn is_safe_to_repeat(&self, name: &str) -> bool {
+        let packs = self.shelf.packs();
+        let tool = packs.find(name).ok().and_then(|(_, version)| version.spec.tool.as_ref());
+        let entry = tool.and_then(|tool| self.engine.registry.find(&tool.name));
+        entry.is_none_or(|entry| entry.spec.annotations.is_safe_to_repeat())
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.shelf.changes()
+    }
+}
+
+/// Those that begin with what was typed, in whatever case, in the order they are written.
+fn beginning(texts: &[String], typed: &str) -> Completion {
+    let typed = typed.to_lowercase();
+    let values: Vec<String> =
+        texts.iter().filter(|text| text.to_lowercase().starts_with(&typed)).cloned().collect();
+    Completion { total: Some(values.len() as u64), values }
+}

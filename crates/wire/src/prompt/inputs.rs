@@ -1,0 +1,162 @@
+//! What the schema of a prompt's arguments tells: which there are, which are needed, what may be chosen.
+
+use crate::arguments::is_type;
+use crate::json::{self, Object};
+use serde_json::Value;
+use toolyard_protocol::{Payload, PromptArgument};
+
+/// References at the root that are followed before giving up.
+const MAX_REFERENCES: usize = 8;
+
+/// The arguments in the order of the schema.
+pub fn arguments(schema: &Payload) -> Vec<PromptArgument> {
+    let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return Vec::new() };
+    let root = resolve(&whole, &whole);
+    let required: Vec<&str> =
+        root["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let named = |(name, property): (&String, &Value)| {
+        let property = resolve(&whole, property);
+        let text = |key: &str| property[key].as_str().map(str::to_owned);
+        PromptArgument {
+            name: name.clone(),
+            title: text("title"),
+            description: text("description"),
+            required: required.contains(&name.as_str()),
+        }
+    };
+    let mut found: Vec<PromptArgument> =
+        root["properties"].as_object().into_iter().flatten().map(named).collect();
+    // A tree of values has no order of its own; the text has.
+    let order = property_names(schema.bytes(), &whole);
+    found.sort_by_key(|argument| order.iter().position(|name| *name == argument.name));
+    found
+}
+
+/// The texts that an argument may be, where the schema lists them.
+pub fn choices(schema: &Payload, argument: &str) -> Vec<String> {
+    let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return Vec::new() };
+    let property = resolve(&whole, &resolve(&whole, &whole)["properties"][argument]);
+    let listed = property["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    listed.map(str::to_owned).collect()
+}
+
+/// MCP clients send every argument as a text: those whose schema wants something else become it, where they can.
+pub fn fit(arguments: Payload, schema: &Payload) -> Payload {
+    let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return arguments };
+    let root = resolve(&whole, &whole);
+    let Ok(Some(members)) = json::members(arguments.bytes()) else { return arguments };
+    let mut out = Vec::with_capacity(arguments.len());
+    let mut object = Object::new(&mut out);
+    for (name, range) in members {
+        let raw = &arguments.bytes()[range];
+        let text = serde_json::from_slice::<String>(raw).ok();
+        match text
+            .filter(|text| is_meant_otherwise(text, resolve(&whole, &root["properties"][name.as_ref()])))
+        {
+            Some(text) => object.raw(&name, text.trim().as_bytes()),
+            None => object.raw(&name, raw),
+        };
+    }
+    object.end();
+    Payload::json(out)
+}
+
+fn is_meant_otherwise(text: &str, property: &Value) -> bool {
+    let types: Vec<&str> = match &property["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => return false,
+    };
+    let text = text.trim();
+    !types.contains(&"string")
+        && json::scan(text.as_bytes()).is_ok_and(|kind| types.iter().any(|name| is_type(kind, text, name)))
+}
+
+/// Follows `$ref` inside the schema; what leads nowhere is taken as it is.
+fn resolve<'v>(whole: &'v Value, mut at: &'v Value) -> &'v Value {
+    for _ in 0..MAX_REFERENCES {
+        let target = at["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+        match target.and_then(|pointer| whole.pointer(pointer)) {
+            Some(found) => at = found,
+            None => break,
+        }
+    }
+    at
+}
+
+fn property_names(bytes: &[u8], whole: &Value) -> Vec<String> {
+    let mut pointer = String::new();
+    let mut at = whole;
+    for _ in 0..MAX_REFERENCES {
+        let Some(target) = at["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) else {
+            break;
+        };
+        let Some(found) = whole.pointer(target) else { break };
+        (pointer, at) = (target.to_owned(), found);
+    }
+    let found = json::pointer(bytes, &format!("{pointer}/properties")).ok().flatten();
+    let members = found.and_then(|range| json::members(&bytes[range]).ok().flatten()).unwrap_or_default();
+    members.into_iter().map(|(name, _)| name.into_owned()).collect()
+}
+
+/// Used by the list of prompts.
+pub(super) fn push_arguments(out: &mut Vec<u8>, arguments: &[PromptArgument]) {
+    out.push(b'[');
+    for (i, argument) in arguments.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        let mut object = Object::new(out);
+        object.text("name", &argument.name).bool("required", argument.required);
+        object.text_or_null("description", argument.description.as_deref());
+        object.end();
+    }
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SCHEMA: &str = r##"{"$ref":"#/$defs/x","$defs":{"x":{"type":"object","required":["topic"],"properties":{
+        "topic":{"type":"string","description":"What about"},"words":{"type":"integer","title":"Length"},
+        "brief":{"type":"boolean"},"a":{"$ref":"#/$defs/tone"}}},"tone":{"enum":["dry","warm",3]}}}"##;
+
+    #[test]
+    fn arguments_come_in_the_order_they_are_written_through_references() {
+        let found = arguments(&Payload::json(SCHEMA));
+        let names: Vec<(&str, bool)> =
+            found.iter().map(|argument| (argument.name.as_str(), argument.required)).collect();
+        assert_eq!(names, [("topic", true), ("words", false), ("brief", false), ("a", false)]);
+        assert_eq!(found[0].description.as_deref(), Some("What about"));
+        assert_eq!(found[1].title.as_deref(), Some("Length"));
+        assert_eq!(choices(&Payload::json(SCHEMA), "a"), ["dry", "warm"]);
+        assert!(choices(&Payload::json(SCHEMA), "topic").is_empty());
+    }
+
+    #[test]
+    fn texts_become_what_the_schema_wants_and_nothing_else() {
+        let fitted = |arguments: &str| {
+            let fitted = fit(Payload::json(arguments.to_owned()), &Payload::json(SCHEMA));
+            String::from_utf8(fitted.bytes().to_vec()).unwrap()
+        };
+        assert_eq!(
+            fitted(r#"{"topic":"5","words":" 250","brief":"true","other":"1"}"#),
+            r#"{"topic":"5","words":250,"brief":true,"other":"1"}"#
+        );
+        assert_eq!(fitted(r#"{"words":"many","brief":"yes"}"#), r#"{"words":"many","brief":"yes"}"#);
+        assert_eq!(fitted(r#"{"words":2.5}"#), r#"{"words":2.5}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_fitted_stays_json(name in ".{0,6}", value in ".{0,12}") {
+            let [name, value] = [name, value].map(|text| serde_json::to_string(&text).unwrap());
+            let arguments = format!("{{{name}:{value},\"words\":{value},\"brief\":{value}}}");
+            prop_assume!(json::scan(arguments.as_bytes()).is_ok());
+            let fitted = fit(Payload::json(arguments), &Payload::json(SCHEMA));
+            prop_assert!(json::scan(fitted.bytes()).is_ok());
+        }
+    }
+}
