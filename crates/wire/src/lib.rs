@@ -34,3 +34,4 @@ pub mod template;
 pub mod typed;
 pub mod uri_template;
 pub mod view;
+pub mod websocket;

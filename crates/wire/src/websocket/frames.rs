@@ -1,0 +1,266 @@
+//! Frames of a client, put together to messages, and frames of ours. What breaks a rule or a bound names its close code.
+//!
+//! Nothing is kept on a promise: memory grows with the bytes that have come, never with the length a frame announces.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Why a connection ends (RFC 6455, section 7.4.1).
+pub mod code {
+    pub const NORMAL: u16 = 1000;
+    pub const GOING_AWAY: u16 = 1001;
+    pub const PROTOCOL: u16 = 1002;
+    pub const UNSUPPORTED: u16 = 1003;
+    pub const NOT_TEXT: u16 = 1007;
+    pub const POLICY: u16 = 1008;
+    pub const TOO_BIG: u16 = 1009;
+}
+
+/// Reads what a client sends, in pieces of any size.
+pub struct Frames {
+    bounds: Bounds,
+    input: BytesMut,
+    /// The message that is under way, without its masks.
+    message: Vec<u8>,
+    /// Frames of that message so far; none is under way at 0.
+    parts: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of a message.
+    pub message: usize,
+    /// Frames of a message.
+    pub parts: usize,
+}
+
+/// What came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// A whole message, known to be UTF-8.
+    Text(Bytes),
+    Ping(Bytes),
+    Pong,
+    /// The client closes: its code, if it gave one.
+    Close(Option<u16>),
+}
+
+/// The end that the client's mistake leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Close {
+    pub code: u16,
+    pub reason: String,
+}
+
+#[derive(Clone, Copy)]
+struct Head {
+    last: bool,
+    opcode: u8,
+    mask: [u8; 4],
+    /// Bytes of the head itself.
+    size: usize,
+    length: u64,
+}
+
+const CONTINUATION: u8 = 0;
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// Payload of a control frame, by the standard.
+const MAX_CONTROL: usize = 125;
+
+impl Frames {
+    pub fn new(bounds: Bounds) -> Frames {
+        Frames { bounds, input: BytesMut::new(), message: Vec::new(), parts: 0 }
+    }
+
+    /// Where the next bytes are read into. Take everything out with [`Frames::next`] before more is read, then this holds
+    /// no more than one frame that has not come whole.
+    pub fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// Whether a message has begun and is not whole.
+    pub fn is_amid(&self) -> bool {
+        self.parts > 0 || !self.input.is_empty()
+    }
+
+    /// The next thing that came whole; `None` when more bytes are needed. After an error nothing more can be read.
+    pub fn next(&mut self) -> Result<Option<Got>, Close> {
+        loop {
+            let Some(head) = head(&self.input)? else { return Ok(None) };
+            let length = self.check(head)?;
+            if self.input.len() < head.size + length {
+                return Ok(None);
+            }
+            self.input.advance(head.size);
+            let mut payload = self.input.split_to(length);
+            unmask(&mut payload, head.mask);
+            let got = match head.opcode {
+                CLOSE => Some(closed(&payload)?),
+                PING => Some(Got::Ping(payload.freeze())),
+                PONG => Some(Got::Pong),
+                _ => self.join(head, &payload)?,
+            };
+            if self.input.is_empty() {
+                // A large message leaves no large buffer behind.
+                self.input = BytesMut::new();
+            }
+            if got.is_some() {
+                return Ok(got);
+            }
+        }
+    }
+
+    /// Refuses by the head alone what must not come, before its payload is waited for.
+    fn check(&self, head: Head) -> Result<usize, Close> {
+        let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+        match head.opcode {
+            CLOSE | PING | PONG => {
+                if !head.last || length > MAX_CONTROL {
+                    return Err(protocol("a control frame is whole and has at most 125 bytes"));
+                }
+                return Ok(length);
+            }
+            TEXT if self.parts > 0 => return Err(protocol("a new message begins within another")),
+            CONTINUATION if self.parts == 0 => {
+                return Err(protocol("there is no message that this frame continues"));
+            }
+            TEXT | CONTINUATION => {}
+            BINARY => return Err(Close::new(code::UNSUPPORTED, "send messages as text")),
+            _ => return Err(protocol("an opcode that is not known")),
+        }
+        if length > self.bounds.message.saturating_sub(self.message.len()) {
+            let reason = format!("a message may have at most {} bytes", self.bounds.message);
+            return Err(Close::new(code::TOO_BIG, reason));
+        }
+        if self.parts >= self.bounds.parts {
+            let reason = format!("a message may have at most {} frames", self.bounds.parts);
+            return Err(Close::new(code::POLICY, reason));
+        }
+        Ok(length)
+    }
+
+    fn join(&mut self, head: Head, payload: &[u8]) -> Result<Option<Got>, Close> {
+        self.message.extend_from_slice(payload);
+        self.parts += 1;
+        if !head.last {
+            return Ok(None);
+        }
+        self.parts = 0;
+        let message = std::mem::take(&mut self.message);
+        if std::str::from_utf8(&message).is_err() {
+            return Err(Close::new(code::NOT_TEXT, "the message is not UTF-8"));
+        }
+        Ok(Some(Got::Text(message.into())))
+    }
+}
+
+impl Close {
+    pub fn new(code: u16, reason: impl Into<String>) -> Close {
+        Close { code, reason: reason.into() }
+    }
+}
+
+/// A message of ours, whole in one frame.
+pub fn text(message: &[u8]) -> Vec<u8> {
+    frame(TEXT, message)
+}
+
+pub fn ping() -> Vec<u8> {
+    frame(PING, b"")
+}
+
+/// The answer to a ping, with its payload.
+pub fn pong(payload: &[u8]) -> Vec<u8> {
+    frame(PONG, &payload[..payload.len().min(MAX_CONTROL)])
+}
+
+/// The last frame; the reason is cut to what fits.
+pub fn close(close: &Close) -> Vec<u8> {
+    let room = close.reason.floor_char_boundary(MAX_CONTROL - 2);
+    let mut payload = close.code.to_be_bytes().to_vec();
+    payload.extend_from_slice(&close.reason.as_bytes()[..room]);
+    frame(CLOSE, &payload)
+}
+
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len() + 10);
+    out.push(0x80 | opcode);
+    match payload.len() {
+        length @ 0..=125 => out.push(length as u8),
+        length @ 126..=0xFFFF => {
+            out.push(126);
+            out.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        length => {
+            out.push(127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(payload);
+    out
+}
+
+/// `None` when the head has not come whole.
+fn head(input: &[u8]) -> Result<Option<Head>, Close> {
+    let [first, second, rest @ ..] = input else { return Ok(None) };
+    if first & 0x70 != 0 {
+        return Err(protocol("no extension was agreed on, so the reserved bits must be 0"));
+    }
+    if second & 0x80 == 0 {
+        return Err(protocol("a client must mask its frames"));
+    }
+    let extra = match second & 0x7F {
+        126 => 2,
+        127 => 8,
+        _ => 0,
+    };
+    let Some((written, rest)) = rest.split_at_checked(extra) else { return Ok(None) };
+    let length = match extra {
+        0 => u64::from(second & 0x7F),
+        _ => written.iter().fold(0, |length, &byte| length << 8 | u64::from(byte)),
+    };
+    if (extra == 2 && length < 126) || (extra == 8 && !(0x1_0000..1 << 63).contains(&length)) {
+        return Err(protocol("a length must be written as short as it can be"));
+    }
+    let Some(mask) = rest.first_chunk::<4>() else { return Ok(None) };
+    let size = 6 + extra;
+    Ok(Some(Head { last: first & 0x80 != 0, opcode: first & 0x0F, mask: *mask, size, length }))
+}
+
+fn unmask(payload: &mut [u8], mask: [u8; 4]) {
+    for chunk in payload.chunks_mut(4) {
+        for (byte, key) in chunk.iter_mut().zip(mask) {
+            *byte ^= key;
+        }
+    }
+}
+
+fn closed(payload: &[u8]) -> Result<Got, Close> {
+    match payload {
+        [] => Ok(Got::Close(None)),
+        [high, low, reason @ ..] => {
+            let number = u16::from_be_bytes([*high, *low]);
+            let allowed = matches!(number, 1000..=1003 | 1007..=1014 | 3000..=4999);
+            if !allowed {
+                return Err(protocol("a close code that may not be sent"));
+            }
+            if std::str::from_utf8(reason).is_err() {
+                return Err(Close::new(code::NOT_TEXT, "the reason is not UTF-8"));
+            }
+            Ok(Got::Close(Some(number)))
+        }
+        [_] => Err(protocol("a close code has two bytes")),
+    }
+}
+
+fn protocol(reason: &str) -> Close {
+    Close::new(code::PROTOCOL, reason)
+}
+
+#[cfg(test)]
+#[path = "frames_tests.rs"]
+mod tests;

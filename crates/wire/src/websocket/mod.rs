@@ -1,0 +1,30 @@
+//! WebSocket (RFC 6455), the server's side, as bytes: the answer to a handshake and frames both ways.
+
+mod frames;
+mod sha1;
+
+pub use frames::{Bounds, Close, Frames, Got, close, code, ping, pong, text};
+
+use crate::mcp::base64;
+
+/// The `Sec-WebSocket-Accept` for a client's `Sec-WebSocket-Key`; `None` when the key is not 16 bytes in base64.
+pub fn accept(key: &str) -> Option<String> {
+    const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let key = key.trim();
+    let is_key = key.len() == 24 && base64::decode(key).is_some_and(|bytes| bytes.len() == 16);
+    is_key.then(|| base64::encode(&sha1::digest(format!("{key}{SUFFIX}").as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_answer_and_anything_else_has_none() {
+        // The example of RFC 6455, section 1.3.
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ==").as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        for wrong in ["", "dGhlIHNhbXBsZSBub25jZQ=", "c2hvcnQ=", "dGhlIHNhbXBsZSBub25jZSAgICA=", "é"] {
+            assert_eq!(accept(wrong), None, "{wrong:?}");
+        }
+    }
+}
