@@ -1,6 +1,7 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
-use crate::mcp::{self, Mcp};
+use crate::mcp::{self, Mcp, Patience, Upgrade};
+use crate::peers::Peers;
 use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
@@ -14,9 +15,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
@@ -27,10 +30,18 @@ pub struct Options {
     /// Largest request body in bytes.
     pub max_body: usize,
     pub max_connections: usize,
-    /// How long a client may take to send its request line and headers.
+    /// Connections of one address.
+    pub max_connections_per_peer: usize,
+    /// Bytes of a request line with its headers; at least 8,192.
+    pub max_header: usize,
+    /// Headers of a request.
+    pub max_headers: usize,
+    /// How long a client may take to send its request line and headers, and how long a connection may be idle.
     pub header_timeout: Duration,
     /// A client that takes nothing of what it is sent for so long is cut off.
     pub stalled: Duration,
+    /// A WebSocket that is silent for so long is pinged, and cut after as much again.
+    pub ping: Duration,
     /// How long running calls may go on after the stop signal.
     pub drain: Duration,
 }
@@ -54,7 +65,7 @@ pub async fn serve(
 ) {
     let drain = options.drain;
     let places = Arc::new(Semaphore::new(options.max_connections));
-    let patience = Patience { header: options.header_timeout, stalled: options.stalled };
+    let peers = Peers::new(options.max_connections_per_peer);
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
     let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
     let door =
@@ -71,11 +82,15 @@ pub async fn serve(
             // Finished connections are collected as we go, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
-        let (stream, place) = accepted;
+        let (stream, address, place) = accepted;
+        let Some(counted) = peers.count(address) else {
+            connections.spawn(turn_away(stream, place));
+            continue;
+        };
         let (door, stopped) = (door.clone(), stopped.clone());
         connections.spawn(async move {
-            connection(stream, door, patience, stopped).await;
-            drop(place);
+            connection(stream, door, stopped).await;
+            drop((counted, place));
         });
     }
     drop(listener);
@@ -92,25 +107,35 @@ pub async fn serve(
 type Place = tokio::sync::OwnedSemaphorePermit;
 
 /// Waits for a free place first: over the bound, new connections queue in the kernel.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Place) {
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, IpAddr, Place) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
             // The semaphore is never closed; waiting for ever is what "no place" means.
             return std::future::pending().await;
         };
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, address)) => return (stream, address.ip(), place),
             // Out of file descriptors, or the peer is gone already: both pass.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// How long a client is waited for.
-#[derive(Clone, Copy)]
-struct Patience {
-    header: Duration,
-    stalled: Duration,
+/// Says why, and gives the client a moment to read it before its place is free again.
+async fn turn_away(mut stream: TcpStream, _place: Place) {
+    const WHY: &str = "there are too many connections from this address; close some, or raise \
+                       max_connections_per_peer\n";
+    let said = async {
+        let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
+        let answer = format!("{head}content-type: text/plain\r\ncontent-length: {}\r\n\r\n{WHY}", WHY.len());
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // It is over either way.
+    let _ = tokio::time::timeout(Duration::from_secs(1), said).await;
 }
 
 /// The kernel ends the connection when what was sent is not taken in time: by a client that reads no more, or that is
@@ -132,33 +157,60 @@ struct Door {
     app: Arc<App>,
 }
 
+/// A connection that goes on as a WebSocket leaves it here.
+type Upgraded = Arc<Mutex<Option<Upgrade>>>;
+
 impl Door {
-    async fn enter(self, request: Request<Incoming>) -> Result<Response, Infallible> {
+    async fn enter(self, request: Request<Incoming>, upgraded: Upgraded) -> Result<Response, Infallible> {
         if let Some(refused) = guard::local_only(&request) {
             return Ok(refused);
         }
-        if request.uri().path() == "/mcp" {
-            return Ok(mcp::handle(&self.app, request.map(Body::new)).await);
-        }
-        self.router.call(request).await
+        Ok(match request.uri().path() {
+            "/mcp" => mcp::handle(&self.app, request.map(Body::new)).await,
+            "/sse" => mcp::stream(&self.app, &request.map(Body::new)),
+            "/messages" => mcp::message(&self.app, request.map(Body::new)).await,
+            "/ws" => {
+                let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
+                *upgraded.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
+                response
+            }
+            _ => return self.router.call(request).await,
+        })
     }
 }
 
-async fn connection(stream: TcpStream, door: Door, patience: Patience, mut stopped: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, door: Door, mut stopped: watch::Receiver<bool>) {
+    let (options, upgraded) = (door.app.options.clone(), Upgraded::default());
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
-    cut_when_stalled(&stream, patience.stalled);
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(patience.header)
-            .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), service_fn(move |request| door.clone().enter(request)))
-    );
-    tokio::select! {
-        // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.
-        _ = &mut connection => return,
-        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    cut_when_stalled(&stream, options.stalled);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(options.header_timeout)
+        .max_buf_size(options.max_header.max(8192));
+    if options.max_headers != HYPERS_HEADERS {
+        http.max_headers(options.max_headers);
     }
-    let _ = connection.await;
+    let left = upgraded.clone();
+    let service = service_fn(move |request| door.clone().enter(request, left.clone()));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let over = tokio::select! {
+        // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.
+        _ = &mut connection => true,
+        _ = stopped.wait_for(|stopped| *stopped) => false,
+    };
+    if !over {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
+    let upgrade = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(upgrade) = upgrade {
+        // Leaves time for the last words before the connections that are left are cut.
+        let drain = options.drain * 3 / 4;
+        let patience = Patience { ping: options.ping, stalled: options.stalled, drain };
+        mcp::converse(upgrade, options.max_body, patience).await;
+    }
 }
+
+/// What hyper keeps room for by itself; any other number costs it an allocation per request.
+const HYPERS_HEADERS: usize = 100;

@@ -155,7 +155,15 @@ impl Yard {
             resources: opened.resources,
             tasks: Arc::new(self.jobs.clone()),
         };
-        Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
+        let server = &self.config.server;
+        let options = McpOptions {
+            max_sessions: server.max_sessions,
+            session_idle: server.session_idle,
+            max_queued: server.max_queued,
+            max_queued_bytes: server.max_queued_bytes,
+            ..McpOptions::new(key)
+        };
+        Ok(Mcp::new(engine.clone(), services, options))
     }
 }
 

@@ -6,7 +6,7 @@ mod stateless;
 use super::Mcp;
 use crate::server::App;
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::{Revision, meta};
 
 /// How long a client may take to send its body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
-    // Whoever checks credentials puts the identity there; without them everyone is local.
-    let identity = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local);
+    let identity = identity(&parts.extensions);
     let (mcp, headers) = (&app.mcp, &parts.headers);
     match parts.method {
         Method::POST => post(mcp, headers, identity, body, app.options.max_body).await,
@@ -32,6 +31,11 @@ pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
         Method::DELETE => session::delete(mcp, headers, &identity),
         _ => not_allowed(),
     }
+}
+
+/// Whoever checks credentials puts the identity there; without them everyone is local.
+pub(super) fn identity(extensions: &Extensions) -> Identity {
+    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
 }
 
 async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Body, limit: usize) -> Response {
@@ -43,18 +47,26 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
         let what = "send 'Accept: application/json, text/event-stream'";
         return refuse(StatusCode::NOT_ACCEPTABLE, what);
     }
-    let body = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            let what = format!("the body is over {limit} bytes or did not arrive whole");
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, &what);
-        }
-        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+    let body = match read_body(body, limit).await {
+        Ok(body) => body,
+        Err(refused) => return *refused,
     };
     match jsonrpc::read(&body) {
         Incoming::One(Err(reject)) => json(StatusCode::BAD_REQUEST, reject.write()),
         Incoming::One(Ok(message)) => one(mcp, headers, identity, message, accept).await,
         Incoming::Batch(messages) => session::batch(mcp, headers, &identity, messages, accept).await,
+    }
+}
+
+/// The whole body, within its bounds of size and time.
+pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
+    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => {
+            let what = format!("the body is over {limit} bytes or did not arrive whole");
+            Err(Box::new(refuse(StatusCode::PAYLOAD_TOO_LARGE, &what)))
+        }
+        Err(_) => Err(Box::new(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
     }
 }
 
@@ -120,12 +132,12 @@ impl Accept {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+pub(super) fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
@@ -136,13 +148,13 @@ fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
     response
 }
 
-fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Response {
+pub(super) fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Response {
     let status = StatusCode::from_u16(failure.http).unwrap_or(StatusCode::BAD_REQUEST);
     json(status, failure.write(id))
 }
 
 /// A refusal that is not about any one request.
-fn refuse(status: StatusCode, message: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
     json(status, Reject::invalid(None, message).write())
 }
 

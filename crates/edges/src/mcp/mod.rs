@@ -1,19 +1,23 @@
 //! The Model Context Protocol at our door: with a handshake and sessions (2024-11-05 to 2025-11-25), or without either
-//! (2026-07-28), on one endpoint and on stdio.
+//! (2026-07-28), on one endpoint, on stdio, on a WebSocket and on legacy HTTP+SSE.
 //!
-//! `http` and `stdio` carry messages; `handshake` and `stateless` know what an era demands; `methods` and `talk` do what
+//! `http`, and `stdio`, `legacy` and `websocket` around a `peer`, carry messages; `handshake` and `stateless` know what an era demands; `methods` and `talk` do what
 //! is asked, the same for both.
 
+mod backlog;
 mod calls;
 mod catalogue;
 mod changes;
 mod general;
 mod handshake;
 mod http;
+mod legacy;
+mod line;
 mod listen;
 mod methods;
 mod outbox;
 mod parked;
+mod peer;
 mod seal;
 mod session;
 mod session_caller;
@@ -23,9 +27,12 @@ mod stdio;
 mod talk;
 mod tasks;
 mod turn;
+mod websocket;
 
 pub(crate) use http::handle;
+pub(crate) use legacy::{message, stream};
 pub use stdio::serve_stdio;
+pub(crate) use websocket::{Patience, Upgrade, converse, upgrade};
 
 use catalogue::Catalogues;
 use changes::Change;
@@ -57,6 +64,9 @@ pub struct McpOptions {
     /// Calls of stateless clients that wait for an answer.
     pub max_parked: usize,
     pub park_for: Duration,
+    /// Messages that may wait for a client that reads slowly; beyond them notifications are left out and answers wait.
+    pub max_queued: usize,
+    pub max_queued_bytes: usize,
     /// Seals what stateless clients carry for us; the same after a restart, where that is wanted.
     pub key: [u8; 32],
 }
@@ -102,7 +112,7 @@ impl Mcp {
         self.parked.clear();
         let sessions = self.sessions.clear();
         let stopped = async {
-            while sessions.iter().any(|session| session.calls.are_running()) {
+            while sessions.iter().any(|session| session.is_running()) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -140,6 +150,8 @@ impl McpOptions {
             session_idle: Duration::from_secs(30 * 60),
             max_parked: 1000,
             park_for: Duration::from_secs(10 * 60),
+            max_queued: 1000,
+            max_queued_bytes: 16 << 20,
             key,
         }
     }

@@ -3,6 +3,7 @@
 use super::calls::Calls;
 use super::lock;
 use super::outbox::Outbox;
+use super::peer::Peer;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -29,7 +30,16 @@ const MIN_IDLE: Duration = Duration::from_secs(60);
 
 pub(super) struct Sessions {
     most: usize,
-    table: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    table: Mutex<HashMap<Box<str>, Seat>>,
+}
+
+/// Whoever takes a place among the sessions.
+#[derive(Clone)]
+pub(super) enum Seat {
+    /// Streamable HTTP: each request comes by itself.
+    Session(Arc<Session>),
+    /// One line that is open as long as the conversation.
+    Peer(Arc<Peer>),
 }
 
 pub(super) struct Session {
@@ -65,68 +75,116 @@ impl Sessions {
         identity: Identity,
         hello: Hello,
     ) -> Option<(String, Arc<Session>)> {
+        let session = Arc::new(Session::new(identity, hello));
+        let id = self.seat(random, Seat::Session(session.clone()))?;
+        Some((id, session))
+    }
+
+    /// The same for a client on a line of its own.
+    pub fn open_line(&self, random: &dyn Random, peer: Arc<Peer>) -> Option<String> {
+        self.seat(random, Seat::Peer(peer))
+    }
+
+    fn seat(&self, random: &dyn Random, seat: Seat) -> Option<String> {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let session = Arc::new(Session::new(identity, hello));
         let mut table = lock(&self.table);
         let thrown_out = if table.len() >= self.most { Some(longest_idle(&mut table)?) } else { None };
-        table.insert(id.as_str().into(), session.clone());
+        table.insert(id.as_str().into(), seat);
         drop(table);
-        if let Some(session) = thrown_out {
-            session.close();
+        if let Some(seat) = thrown_out {
+            seat.close();
         }
-        Some((id, session))
+        Some(id)
     }
 
     /// The session, for its own caller only: to others it does not exist.
     pub fn find(&self, id: &str, identity: &Identity) -> Option<Arc<Session>> {
-        let session = lock(&self.table).get(id).filter(|session| session.identity == *identity).cloned()?;
+        let found = lock(&self.table).get(id).filter(|seat| seat.identity() == identity).cloned();
+        let Some(Seat::Session(session)) = found else { return None };
         lock(&session.state).touched = Instant::now();
         Some(session)
     }
 
+    pub fn find_line(&self, id: &str, identity: &Identity) -> Option<Arc<Peer>> {
+        let found = lock(&self.table).get(id).filter(|seat| seat.identity() == identity).cloned();
+        let Some(Seat::Peer(peer)) = found else { return None };
+        Some(peer)
+    }
+
     /// Ends a session and everything that runs in it.
     pub fn remove(&self, id: &str, identity: &Identity) -> bool {
-        let session = {
+        let seat = {
             let mut table = lock(&self.table);
             match table.get(id) {
-                Some(session) if session.identity == *identity => table.remove(id),
+                Some(seat) if seat.identity() == identity => table.remove(id),
                 _ => None,
             }
         };
-        if let Some(session) = &session {
-            session.close();
+        if let Some(seat) = &seat {
+            seat.close();
         }
-        session.is_some()
+        seat.is_some()
     }
 
     /// Ends every session and gives them back.
-    pub fn clear(&self) -> Vec<Arc<Session>> {
+    pub fn clear(&self) -> Vec<Seat> {
         let table = std::mem::take(&mut *lock(&self.table));
-        table.into_values().inspect(|session| session.close()).collect()
+        table.into_values().inspect(Seat::close).collect()
     }
 
     pub fn sweep(&self, now: Instant, idle: Duration) {
         let mut old = Vec::new();
-        lock(&self.table).retain(|_, session| {
-            session.tidy(now);
-            let keep = session.idle(now) < idle;
+        lock(&self.table).retain(|_, seat| {
+            if let Seat::Session(session) = seat {
+                session.tidy(now);
+            }
+            let keep = seat.idle(now) < idle;
             if !keep {
-                old.push(session.clone());
+                old.push(seat.clone());
             }
             keep
         });
-        for session in old {
-            session.close();
+        for seat in old {
+            seat.close();
         }
     }
 }
 
-fn longest_idle(table: &mut HashMap<Box<str>, Arc<Session>>) -> Option<Arc<Session>> {
+impl Seat {
+    pub fn is_running(&self) -> bool {
+        match self {
+            Seat::Session(session) => session.calls.are_running(),
+            Seat::Peer(peer) => peer.is_running(),
+        }
+    }
+
+    fn identity(&self) -> &Identity {
+        match self {
+            Seat::Session(session) => &session.identity,
+            Seat::Peer(peer) => &peer.identity,
+        }
+    }
+
+    fn idle(&self, now: Instant) -> Duration {
+        match self {
+            Seat::Session(session) => session.idle(now),
+            Seat::Peer(peer) => peer.idle(now),
+        }
+    }
+
+    fn close(&self) {
+        match self {
+            Seat::Session(session) => session.close(),
+            Seat::Peer(peer) => peer.close(),
+        }
+    }
+}
+
+fn longest_idle(table: &mut HashMap<Box<str>, Seat>) -> Option<Seat> {
     let now = Instant::now();
-    let (id, idle) =
-        table.iter().map(|(id, session)| (id, session.idle(now))).max_by_key(|(_, idle)| *idle)?;
+    let (id, idle) = table.iter().map(|(id, seat)| (id, seat.idle(now))).max_by_key(|(_, idle)| *idle)?;
     let id = id.clone();
     if idle < MIN_IDLE {
         return None;

@@ -1,5 +1,6 @@
 //! The other end of a call in a session: progress and log go out as notifications, questions as requests.
 
+use super::backlog::Backlog;
 use super::lock;
 use super::outbox::Outbox;
 use super::session::Session;
@@ -7,7 +8,6 @@ use super::turn::cannot_be_asked;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use toolyard_protocol::{Answer, AskFuture, Caller, Error, ErrorKind, LogLine, Payload, Progress, Question};
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::{ask, notifications};
@@ -18,7 +18,7 @@ pub(super) enum Out {
     /// On the answer of the POST.
     Stream(Arc<Outbox>),
     /// On a line that everything shares.
-    Line(mpsc::Sender<Bytes>),
+    Line(Arc<Backlog>),
     /// The client takes nothing but the answer.
     Nowhere,
 }
@@ -106,10 +106,8 @@ impl Out {
     fn try_say(&self, message: Vec<u8>) {
         match self {
             Out::Stream(outbox) => outbox.say(message),
-            Out::Line(line) => {
-                // A reader that slow misses some progress.
-                let _ = line.try_send(message.into());
-            }
+            // A reader that slow misses some progress.
+            Out::Line(line) => line.say(message),
             Out::Nowhere => {}
         }
     }
@@ -121,7 +119,7 @@ impl Out {
                 outbox.say(message);
                 true
             }
-            Out::Line(line) => line.send(message.into()).await.is_ok(),
+            Out::Line(line) => line.send(message.into()).await,
             Out::Nowhere => false,
         }
     }

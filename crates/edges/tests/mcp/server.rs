@@ -59,8 +59,12 @@ impl Server {
         let bounds = Options {
             max_body: 64 << 10,
             max_connections: 1000,
+            max_connections_per_peer: 1000,
+            max_header: 16 << 10,
+            max_headers: 50,
             header_timeout: Duration::from_secs(5),
             stalled: Duration::from_secs(1),
+            ping: Duration::from_secs(1),
             drain: Duration::from_secs(5),
         };
         let serving = serve(listener, engine.clone(), mcp, bounds, async {

@@ -82,8 +82,12 @@ pub fn options(server: &Server) -> Options {
     Options {
         max_body: server.max_body,
         max_connections: server.max_connections,
-        header_timeout: Duration::from_secs(10),
-        stalled: Duration::from_secs(60),
+        max_connections_per_peer: server.max_connections_per_peer,
+        max_header: server.max_header,
+        max_headers: server.max_headers,
+        header_timeout: server.header,
+        stalled: server.stalled,
+        ping: server.ping,
         drain: server.drain,
     }
 }

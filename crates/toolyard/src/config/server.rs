@@ -9,7 +9,17 @@ use toolyard_wire::doc::Fields;
 pub struct Server {
     pub listen: SocketAddr,
     pub max_connections: usize,
+    pub max_connections_per_peer: usize,
+    pub max_header: usize,
+    pub max_headers: usize,
     pub max_body: usize,
+    pub max_sessions: usize,
+    pub max_queued: usize,
+    pub max_queued_bytes: usize,
+    pub session_idle: Duration,
+    pub header: Duration,
+    pub stalled: Duration,
+    pub ping: Duration,
     pub drain: Duration,
 }
 
@@ -18,7 +28,17 @@ impl Default for Server {
         Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 3333)),
             max_connections: 10_000,
+            max_connections_per_peer: 9_000,
+            max_header: 64 << 10,
+            max_headers: 100,
             max_body: 4 << 20,
+            max_sessions: 20_000,
+            max_queued: 1000,
+            max_queued_bytes: 16 << 20,
+            session_idle: Duration::from_secs(30 * 60),
+            header: Duration::from_secs(10),
+            stalled: Duration::from_secs(60),
+            ping: Duration::from_secs(20),
             drain: Duration::from_secs(10),
         }
     }
@@ -32,22 +52,48 @@ impl Server {
                 Err(what) => fields.problem(place, what, "for example listen = \"127.0.0.1:3333\""),
             }
         }
-        if let Some(value) = fields.integer("max_connections", 1..=1_000_000) {
-            self.max_connections = value as usize;
-        }
-        if let Some(value) = fields.integer("max_body", 1..=1 << 30) {
-            self.max_body = value as usize;
-        }
-        if let Some(value) = fields.integer("drain_ms", 0..=3_600_000) {
-            self.drain = Duration::from_millis(value);
-        }
+        let mut number = |name, range, place: &mut usize| {
+            if let Some(value) = fields.integer(name, range) {
+                *place = value as usize;
+            }
+        };
+        number("max_connections", 1..=1_000_000, &mut self.max_connections);
+        number("max_connections_per_peer", 1..=1_000_000, &mut self.max_connections_per_peer);
+        // Below 8,192 the HTTP library does not go.
+        number("max_header", 8192..=1 << 20, &mut self.max_header);
+        number("max_headers", 1..=1000, &mut self.max_headers);
+        number("max_body", 1..=1 << 30, &mut self.max_body);
+        number("max_sessions", 1..=1_000_000, &mut self.max_sessions);
+        number("max_queued", 1..=1_000_000, &mut self.max_queued);
+        number("max_queued_bytes", 1..=1 << 30, &mut self.max_queued_bytes);
+        let mut time = |name, range, place: &mut Duration| {
+            if let Some(value) = fields.integer(name, range) {
+                *place = Duration::from_millis(value);
+            }
+        };
+        let (hour, week) = (3_600_000, 7 * 24 * 3_600_000);
+        time("session_idle_ms", 1000..=week, &mut self.session_idle);
+        time("header_ms", 1..=hour, &mut self.header);
+        time("stalled_ms", 1..=hour, &mut self.stalled);
+        time("ping_ms", 1..=hour, &mut self.ping);
+        time("drain_ms", 0..=hour, &mut self.drain);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         vec![
             ("listen", shown::text(self.listen)),
             ("max_connections", shown::number(self.max_connections)),
+            ("max_connections_per_peer", shown::number(self.max_connections_per_peer)),
+            ("max_header", shown::number(self.max_header)),
+            ("max_headers", shown::number(self.max_headers)),
             ("max_body", shown::number(self.max_body)),
+            ("max_sessions", shown::number(self.max_sessions)),
+            ("max_queued", shown::number(self.max_queued)),
+            ("max_queued_bytes", shown::number(self.max_queued_bytes)),
+            ("session_idle_ms", shown::milliseconds(self.session_idle)),
+            ("header_ms", shown::milliseconds(self.header)),
+            ("stalled_ms", shown::milliseconds(self.stalled)),
+            ("ping_ms", shown::milliseconds(self.ping)),
             ("drain_ms", shown::milliseconds(self.drain)),
         ]
     }
