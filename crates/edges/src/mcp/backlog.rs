@@ -6,7 +6,7 @@
 use super::lock;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -29,6 +29,8 @@ pub(super) struct Bounds {
 struct State {
     waiting: VecDeque<Waiting>,
     bytes: usize,
+    /// What runs and will be answered.
+    reserved: usize,
     end: Option<End>,
 }
 
@@ -46,15 +48,64 @@ pub(super) enum End {
     TooSlow,
 }
 
+/// Room for work that runs, until it is dropped.
+pub(super) struct Reserved {
+    backlog: Arc<Backlog>,
+    bytes: usize,
+}
+
+/// Why there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The line has ended.
+    Ended,
+    /// What runs takes it all.
+    Busy,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        lock(&self.backlog.state).reserved -= self.bytes;
+        self.backlog.taken.notify_waiters();
+    }
+}
+
 impl Backlog {
     pub fn new(bounds: Bounds) -> Backlog {
-        let state = State { waiting: VecDeque::new(), bytes: 0, end: None };
+        let state = State { waiting: VecDeque::new(), bytes: 0, reserved: 0, end: None };
         Backlog { bounds, state: Mutex::new(state), filled: Notify::new(), taken: Notify::new() }
     }
 
     /// A notification: it is left out when answers alone fill the backlog.
     pub fn say(&self, message: impl Into<Bytes>) {
         self.push(&message.into(), true);
+    }
+
+    /// Whoever starts new work asks first, so that work and its results do not pile up outside: what runs counts as if it
+    /// waited here. Waits for room.
+    pub async fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reserved, Refused> {
+        loop {
+            let taken = self.taken.notified();
+            let read_too_slowly = {
+                let mut state = lock(&self.state);
+                if state.end.is_some() {
+                    return Err(Refused::Ended);
+                }
+                let held = state.bytes + state.reserved;
+                let full = state.waiting.len() >= self.bounds.messages;
+                if held == 0 || (!full && held + bytes <= self.bounds.bytes) {
+                    state.reserved += bytes;
+                    return Ok(Reserved { backlog: self.clone(), bytes });
+                }
+                full || state.bytes > self.bounds.bytes / 2
+            };
+            if tokio::time::timeout(self.bounds.patience, taken).await.is_err() {
+                if !read_too_slowly {
+                    return Err(Refused::Busy);
+                }
+                self.end(End::TooSlow);
+            }
+        }
     }
 
     /// Waits for room; `false` when the line has ended.
@@ -190,5 +241,18 @@ mod tests {
         assert!(!backlog.send("x".into()).await);
         assert_eq!(backlog.next().await, Err(End::TooSlow));
         assert!(backlog.is_empty() && !backlog.send("x".into()).await);
+    }
+
+    #[tokio::test]
+    async fn what_runs_takes_room_until_it_is_done() {
+        let backlog = Arc::new(Backlog::new(BOUNDS));
+        let first = backlog.reserve(500).await.expect("one alone may be larger");
+        assert_eq!(backlog.reserve(1).await.err(), Some(Refused::Busy), "the reader is not to blame");
+        drop(first);
+        let both = (backlog.reserve(50).await, backlog.reserve(50).await);
+        assert!(both.0.is_ok() && both.1.is_ok());
+        drop(both);
+        assert!(backlog.send(vec![b'a'; 90].into()).await);
+        assert_eq!(backlog.reserve(50).await.err(), Some(Refused::Ended), "nobody reads");
     }
 }

@@ -1,7 +1,7 @@
 //! A client that has one line for everything it is told: on pipes, on legacy HTTP+SSE, on a WebSocket. Many requests at a
 //! time, with a handshake or without.
 
-use super::backlog::{Backlog, Bounds, End};
+use super::backlog::{Backlog, Bounds, End, Refused, Reserved};
 use super::calls::Calls;
 use super::general::General;
 use super::session::Session;
@@ -62,8 +62,9 @@ impl Peer {
         if text.iter().all(u8::is_ascii_whitespace) {
             return;
         }
+        let size = text.len();
         match jsonrpc::read(&text) {
-            Incoming::One(message) => self.message(mcp, message).await,
+            Incoming::One(message) => self.message(mcp, message, size).await,
             Incoming::Batch(messages) => {
                 let allowed = self.session.get().is_some_and(|session| session.hello.revision.has_batches());
                 if !allowed {
@@ -71,8 +72,9 @@ impl Peer {
                     return self.send(Reject::invalid(None, what).write()).await;
                 }
                 // Each is answered by itself, as soon as it is done.
+                let each = size / messages.len().max(1);
                 for message in messages {
-                    self.message(mcp, message).await;
+                    self.message(mcp, message, each).await;
                 }
             }
         }
@@ -101,7 +103,7 @@ impl Peer {
         self.backlog.end(End::Over);
     }
 
-    async fn message(&self, mcp: &Arc<Mcp>, message: Result<Message, Reject>) {
+    async fn message(&self, mcp: &Arc<Mcp>, message: Result<Message, Reject>, size: usize) {
         match message {
             Err(reject) => self.send(reject.write()).await,
             Ok(Message::Notification(notification)) => self.notified(&notification),
@@ -110,20 +112,25 @@ impl Peer {
                     handshake::responded(session, response);
                 }
             }
-            Ok(Message::Request(request)) => {
-                let stateless =
-                    request.method == "server/discover" || meta::version(&request.params).is_some();
-                if stateless && self.eras == Eras::Handshake {
-                    let what = "HTTP+SSE ended with revision 2025-11-25; send 2026-07-28 to /mcp";
-                    self.send(Failure::request(200, what).write(Some(&request.id))).await;
-                } else if stateless {
-                    self.without_handshake(mcp, request).await;
-                } else if request.method == "initialize" {
-                    self.initialize(mcp, &request).await;
-                } else {
-                    self.in_session(mcp, request).await;
-                }
-            }
+            Ok(Message::Request(request)) => match self.backlog.reserve(size).await {
+                Ok(room) => self.request(mcp, request, room).await,
+                Err(Refused::Busy) => self.too_many(&request.id).await,
+                Err(Refused::Ended) => {}
+            },
+        }
+    }
+
+    async fn request(&self, mcp: &Arc<Mcp>, request: Request, room: Reserved) {
+        let stateless = request.method == "server/discover" || meta::version(&request.params).is_some();
+        if stateless && self.eras == Eras::Handshake {
+            let what = "HTTP+SSE ended with revision 2025-11-25; send 2026-07-28 to /mcp";
+            self.send(Failure::request(200, what).write(Some(&request.id))).await;
+        } else if stateless {
+            self.without_handshake(mcp, request, room).await;
+        } else if request.method == "initialize" {
+            self.initialize(mcp, &request).await;
+        } else {
+            self.in_session(mcp, request, room).await;
         }
     }
 
@@ -159,7 +166,7 @@ impl Peer {
         });
     }
 
-    async fn in_session(&self, mcp: &Arc<Mcp>, request: Request) {
+    async fn in_session(&self, mcp: &Arc<Mcp>, request: Request, room: Reserved) {
         let Some(session) = self.session.get() else {
             let what = "begin with 'initialize', or send '_meta' as 2026-07-28 demands";
             return self.send(Failure::request(200, what).write(Some(&request.id))).await;
@@ -174,26 +181,30 @@ impl Peer {
             let answer = handshake::answer(&mcp, &known, &request, out).await;
             // Fails when no one reads any more.
             let _ = backlog.send(answer.into()).await;
+            drop(room);
         });
         if !started {
             self.too_many(&id).await;
         }
     }
 
-    async fn without_handshake(&self, mcp: &Arc<Mcp>, request: Request) {
+    async fn without_handshake(&self, mcp: &Arc<Mcp>, request: Request, room: Reserved) {
         let id = request.id.clone();
         let (mcp, backlog, identity) = (mcp.clone(), self.backlog.clone(), self.identity.clone());
         if is_quick(&request.method) {
             return answer(&mcp, identity, request, &backlog).await;
         }
-        let work = async move { answer(&mcp, identity, request, &backlog).await };
+        let work = async move {
+            answer(&mcp, identity, request, &backlog).await;
+            drop(room);
+        };
         if !self.calls.spawn(id.clone(), work) {
             self.too_many(&id).await;
         }
     }
 
     async fn too_many(&self, id: &RequestId) {
-        let failure = Failure::request(200, "too many requests are running");
+        let failure = Failure::request(200, "too many requests are running; wait for some answers");
         self.send(failure.write(Some(id))).await;
     }
 }

@@ -87,6 +87,8 @@ struct Signals {
 
 struct State {
     heard: Instant,
+    /// What was read is being dealt with, so that nothing more is heard meanwhile.
+    busy: bool,
     /// The newest ping alone is answered, as the standard allows: a flood of them costs no memory.
     ping: Option<Bytes>,
     close: Option<Close>,
@@ -99,12 +101,18 @@ enum Signal {
 
 impl Signals {
     fn new() -> Signals {
-        let state = State { heard: Instant::now(), ping: None, close: None };
+        let state = State { heard: Instant::now(), busy: false, ping: None, close: None };
         Signals { state: Mutex::new(state), wake: Notify::new() }
     }
 
     fn heard(&self) {
-        lock(&self.state).heard = Instant::now();
+        let mut state = lock(&self.state);
+        state.heard = Instant::now();
+        state.busy = false;
+    }
+
+    fn busy(&self) {
+        lock(&self.state).busy = true;
     }
 
     fn ping(&self, payload: Bytes) {
@@ -140,7 +148,8 @@ impl Signals {
     }
 
     fn heard_since(&self, instant: Instant) -> bool {
-        lock(&self.state).heard > instant
+        let state = lock(&self.state);
+        state.busy || state.heard > instant
     }
 }
 
@@ -149,12 +158,14 @@ async fn read(line: &Line, signals: &Signals, max_message: usize, input: &mut (i
     let mut frames = Frames::new(Bounds { message: max_message, parts: MAX_PARTS });
     let mut begun: Option<Instant> = None;
     let close = loop {
-        match frames.next() {
+        match frames.take() {
             Err(close) => break close,
             Ok(Some(Got::Text(message))) => {
                 begun = None;
                 // Waits while the client is behind with reading; what takes long runs by itself.
+                signals.busy();
                 line.peer.receive(&line.mcp, message).await;
+                signals.heard();
                 continue;
             }
             Ok(Some(Got::Ping(payload))) => {

@@ -76,7 +76,7 @@ impl Frames {
         Frames { bounds, input: BytesMut::new(), message: Vec::new(), parts: 0 }
     }
 
-    /// Where the next bytes are read into. Take everything out with [`Frames::next`] before more is read, then this holds
+    /// Where the next bytes are read into. Take everything out with [`Frames::take`] before more is read, then this holds
     /// no more than one frame that has not come whole.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
@@ -88,7 +88,7 @@ impl Frames {
     }
 
     /// The next thing that came whole; `None` when more bytes are needed. After an error nothing more can be read.
-    pub fn next(&mut self) -> Result<Option<Got>, Close> {
+    pub fn take(&mut self) -> Result<Option<Got>, Close> {
         loop {
             let Some(head) = head(&self.input)? else { return Ok(None) };
             let length = self.check(head)?;

@@ -23,7 +23,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Got>, u16> {
     let mut frames = Frames::new(BOUNDS);
     frames.input().extend_from_slice(bytes);
     let mut all = Vec::new();
-    while let Some(got) = frames.next().map_err(|close| close.code)? {
+    while let Some(got) = frames.take().map_err(|close| close.code)? {
         all.push(got);
     }
     Ok(all)
@@ -102,7 +102,7 @@ proptest! {
             let (piece, left) = rest.split_at((*cut).min(rest.len()));
             rest = left;
             frames.input().extend_from_slice(piece);
-            while let Some(got) = frames.next().unwrap() {
+            while let Some(got) = frames.take().unwrap() {
                 all.push(got);
             }
         }

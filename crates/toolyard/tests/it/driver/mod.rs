@@ -2,6 +2,7 @@
 //! any transport, message by message, each answer held against the schema of its revision.
 
 mod grammar;
+mod network;
 mod peer;
 pub mod scenarios;
 pub mod stage;
@@ -13,8 +14,9 @@ use crate::docs::repository;
 use crate::examples::copy_folder;
 use crate::support::{Kind, Yard, marker};
 use grammar::Grammar;
+use network::{Events, Socket};
 use serde_json::json;
-use stage::Stage;
+use stage::{Stage, Way};
 use suite::Suite;
 use table::{HANDSHAKE, How, OLDER, OURS_HANDSHAKE, OURS_STATELESS, STATELESS, Set};
 use transport::{Pipes, Transport};
@@ -37,6 +39,31 @@ fn older_revisions_hold_on_pipes() {
 }
 
 #[test]
+fn handshake_scenarios_hold_on_legacy_events() {
+    play_on_events("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Least { checks: 470, messages: 130 });
+}
+
+#[test]
+fn handshake_scenarios_hold_on_a_websocket() {
+    play_on_a_socket("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Least { checks: 470, messages: 130 });
+}
+
+#[test]
+fn stateless_scenarios_hold_on_a_websocket() {
+    play_on_a_socket("2026-07-28", &[STATELESS, OURS_STATELESS], Least { checks: 748, messages: 280 });
+}
+
+#[test]
+fn older_revisions_hold_on_legacy_events_and_on_a_websocket() {
+    for (revision, checks, messages) in
+        [("2024-11-05", 38, 0), ("2025-03-26", 40, 18), ("2025-06-18", 37, 16)]
+    {
+        play_on_events(revision, &[OLDER], Least { checks, messages });
+        play_on_a_socket(revision, &[OLDER], Least { checks, messages });
+    }
+}
+
+#[test]
 fn no_scenario_of_the_suite_is_forgotten() {
     let Some(suite) = Suite::installed() else {
         eprintln!("skipped: scripts/test installs the suite and sets YARD_CONFORMANCE");
@@ -46,7 +73,8 @@ fn no_scenario_of_the_suite_is_forgotten() {
         let ours: Vec<&str> = set.iter().map(|(name, _)| *name).collect();
         assert_eq!(ours, suite.scenarios(revision), "{revision}");
         for (name, how) in set {
-            assert!(!matches!(how, How::HttpOnly(reason) if reason.is_empty()), "{name}: why?");
+            let (How::HttpOnly(reason) | How::Addressed(_, reason)) = how else { continue };
+            assert!(!reason.is_empty(), "{name}: why?");
         }
     }
 }
@@ -74,6 +102,24 @@ fn play_on_pipes(revision: &'static str, sets: &[Set], least: Least) {
     play(revision, sets, (&yard, &marker), &open, least);
 }
 
+fn play_on_events(revision: &'static str, sets: &[Set], least: Least) {
+    let yard = Yard::new();
+    let marker = fixtures(&yard);
+    let server = yard.serve();
+    let open = || Box::new(Events::connect(&server.address)) as Box<dyn Transport>;
+    let way = Way { open: &open, door: Some((&server.address, "/sse")) };
+    play_along(revision, sets, (&yard, &marker), way, least);
+}
+
+fn play_on_a_socket(revision: &'static str, sets: &[Set], least: Least) {
+    let yard = Yard::new();
+    let marker = fixtures(&yard);
+    let server = yard.serve();
+    let open = || Box::new(Socket::connect(&server.address)) as Box<dyn Transport>;
+    let way = Way { open: &open, door: Some((&server.address, "/ws")) };
+    play_along(revision, sets, (&yard, &marker), way, least);
+}
+
 /// Plays the scenarios with new connections made by `open`, and tells everything that did not hold.
 pub fn play(
     revision: &'static str,
@@ -82,11 +128,19 @@ pub fn play(
     open: &dyn Fn() -> Box<dyn Transport>,
     least: Least,
 ) {
+    play_along(revision, sets, fixtures, Way { open, door: None }, least);
+}
+
+fn play_along(revision: &'static str, sets: &[Set], fixtures: (&Yard, &str), way: Way<'_>, least: Least) {
     let grammar = Grammar::of(revision);
     let (mut made, mut validated, mut wrong) = (0, 0, Vec::new());
     for (name, how) in sets.iter().copied().flatten() {
-        let How::Played(scenario) = how else { continue };
-        let stage = Stage::new(revision, fixtures, open, grammar.as_ref());
+        let scenario = match how {
+            How::Played(scenario) => scenario,
+            How::Addressed(scenario, _) if way.door.is_some() => scenario,
+            How::Addressed(..) | How::HttpOnly(_) => continue,
+        };
+        let stage = Stage::new(revision, fixtures, way, grammar.as_ref());
         scenario(&stage);
         let failed = stage.checks.failed();
         made += stage.checks.made();

@@ -13,9 +13,19 @@ pub struct Stage<'a> {
     pub yard: &'a Yard,
     /// Stands in the arguments of every process of the tool `hang`, which never ends by itself.
     pub marker: &'a str,
+    /// The address and the path behind which the server listens, unless it has none.
+    pub door: Option<(&'a str, &'a str)>,
     open: &'a dyn Fn() -> Box<dyn Transport>,
     grammar: Option<&'a Grammar>,
     pub checks: Checks,
+}
+
+/// How a scenario gets to the server.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    pub open: &'a dyn Fn() -> Box<dyn Transport>,
+    /// The address and the path behind which it listens, unless it has none.
+    pub door: Option<(&'a str, &'a str)>,
 }
 
 /// What was checked and what of it did not hold.
@@ -30,10 +40,16 @@ impl<'a> Stage<'a> {
     pub fn new(
         revision: &'static str,
         (yard, marker): (&'a Yard, &'a str),
-        open: &'a dyn Fn() -> Box<dyn Transport>,
+        way: Way<'a>,
         grammar: Option<&'a Grammar>,
     ) -> Stage<'a> {
-        Stage { revision, yard, marker, open, grammar, checks: Checks::default() }
+        let Way { open, door } = way;
+        Stage { revision, yard, marker, door, open, grammar, checks: Checks::default() }
+    }
+
+    /// Legacy HTTP+SSE, which carries the handshake revisions only.
+    pub fn is_legacy(&self) -> bool {
+        self.door.is_some_and(|(_, path)| path == "/sse")
     }
 
     pub fn is_stateless(&self) -> bool {

@@ -1,17 +1,20 @@
 //! Which scenario of the official suite is played how, for each of its two sets of requirements.
 
 use super::scenarios::{
-    lifecycle, prompts, questions, resources, rounds, stateless, subscriptions, task_questions, tasks, tools,
+    door, lifecycle, prompts, questions, resources, rounds, stateless, subscriptions, task_questions, tasks,
+    tools,
 };
 use super::stage::Stage;
 
 pub enum How {
     Played(fn(&Stage)),
-    /// It tests HTTP itself; the reason why it means nothing elsewhere.
+    /// It tests Streamable HTTP itself; the reason why it means nothing elsewhere.
     HttpOnly(&'static str),
+    /// It needs an address; the reason why it means nothing on pipes.
+    Addressed(fn(&Stage), &'static str),
 }
 
-use How::{HttpOnly, Played};
+use How::{Addressed, HttpOnly, Played};
 
 /// A set of requirements: the suite's names, in its order.
 pub type Set = &'static [(&'static str, How)];
@@ -46,15 +49,18 @@ pub const HANDSHAKE: Set = &[
     ("prompts-get-with-args", Played(prompts::with_arguments)),
     ("prompts-get-embedded-resource", Played(prompts::embedded_resource)),
     ("prompts-get-with-image", Played(prompts::with_image)),
-    ("dns-rebinding-protection", HttpOnly("Host and Origin are headers; pipes have no address to rebind")),
+    (
+        "dns-rebinding-protection",
+        Addressed(door::rebinding, "Host and Origin are headers; pipes have no address to rebind"),
+    ),
     (
         "server-session-lifecycle",
-        HttpOnly("a session that ends by DELETE; on pipes the process is the session"),
+        HttpOnly("a session that ends by DELETE; elsewhere the process or the connection is the session"),
     ),
     ("json-schema-2020-12", Played(tools::full_json_schema)),
     (
         "server-sse-polling",
-        HttpOnly("a stream that is closed and taken up again; pipes are never closed between"),
+        HttpOnly("a stream that is closed and taken up again; elsewhere its end is the end of the session"),
     ),
 ];
 
@@ -80,7 +86,10 @@ pub const STATELESS: Set = &[
     ("prompts-get-with-args", Played(prompts::with_arguments)),
     ("prompts-get-embedded-resource", Played(prompts::embedded_resource)),
     ("prompts-get-with-image", Played(prompts::with_image)),
-    ("dns-rebinding-protection", HttpOnly("Host and Origin are headers; pipes have no address to rebind")),
+    (
+        "dns-rebinding-protection",
+        Addressed(door::rebinding, "Host and Origin are headers; pipes have no address to rebind"),
+    ),
     ("caching", Played(resources::caching)),
     ("input-required-result-basic-elicitation", Played(rounds::basic_elicitation)),
     ("input-required-result-basic-sampling", Played(rounds::basic_sampling)),

@@ -92,20 +92,36 @@ impl Client {
 
     /// The next message of a stream of events; `None` at its end.
     pub fn event(&mut self) -> Option<Value> {
+        let (_, data) = self.named_event().unwrap()?;
+        Some(serde_json::from_str(&data).unwrap())
+    }
+
+    /// The next event with its name and data; `None` at the end, an error when the connection was cut.
+    pub fn named_event(&mut self) -> std::io::Result<Option<(String, String)>> {
         loop {
-            let size = usize::from_str_radix(&self.line().unwrap(), 16).unwrap();
+            let size = self.line()?;
+            let size = usize::from_str_radix(&size, 16).unwrap();
             let mut chunk = vec![0; size + 2];
-            self.reader.read_exact(&mut chunk).unwrap();
+            self.reader.read_exact(&mut chunk)?;
             planted::keep(&chunk);
             let text = String::from_utf8(chunk).unwrap();
-            let data =
-                text.lines().find_map(|line| line.strip_prefix("data: ")).filter(|data| !data.is_empty());
-            match data {
-                Some(data) => return Some(serde_json::from_str(data).unwrap()),
-                None if size == 0 => return None,
+            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+            match field("data: ").filter(|data| !data.is_empty()) {
+                Some(data) => return Ok(Some((field("event: ").unwrap_or_default().into(), data.into()))),
+                None if size == 0 => return Ok(None),
                 None => {}
             }
         }
+    }
+
+    /// The connection itself, for another protocol.
+    pub fn into_reader(self) -> BufReader<TcpStream> {
+        self.reader
+    }
+
+    /// The same connection, to end it while another thread reads.
+    pub fn connection(&self) -> TcpStream {
+        self.reader.get_ref().try_clone().unwrap()
     }
 
     #[track_caller]

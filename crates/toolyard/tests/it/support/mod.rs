@@ -5,12 +5,14 @@ pub mod planted;
 mod process;
 mod terminal;
 mod upstream;
+mod websocket;
 mod yard;
 
 pub use client::{Answer, Client};
 pub use process::{Ran, Running, Server, run_for, signal, toolyard_path};
 pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
+pub use websocket::{Frame, WebSocket};
 pub use yard::{As, Kind, Yard};
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! The scenarios of the official suite, written against messages instead of HTTP, and some of our own.
 
+pub mod door;
 pub mod lifecycle;
 pub mod prompts;
 pub mod questions;

@@ -1,0 +1,92 @@
+//! The bounds of the listener: each is a setting, and each refuses clearly.
+
+use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn serve(settings: &str) -> (Yard, Server) {
+    let yard = Yard::new();
+    yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", format!("[server]\n{settings}\n"));
+    let server = yard.serve();
+    (yard, server)
+}
+
+#[test]
+fn headers_are_bounded_in_size_and_number() {
+    let (_yard, server) = serve("max_header = 8192\nmax_headers = 20");
+    let long = "x".repeat(10_000);
+    assert_eq!(server.client().send("GET", "/healthz", &[("long", &long)], b"").status, 431);
+    let fits = "x".repeat(6_000);
+    assert_eq!(server.client().send("GET", "/healthz", &[("long", &fits)], b"").status, 200);
+    let names: Vec<String> = (0..21).map(|number| format!("h-{number}")).collect();
+    let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    assert_eq!(server.client().send("GET", "/healthz", &many, b"").status, 431);
+    assert_eq!(server.client().send("GET", "/healthz", &many[..10], b"").status, 200);
+}
+
+#[test]
+fn a_body_over_the_bound_is_413() {
+    let (_yard, server) = serve("max_body = 1000");
+    assert_eq!(server.post("tool", vec![b' '; 1001]).status, 413);
+    assert_eq!(server.post("tool", "{}").status, 200);
+}
+
+#[test]
+fn one_address_cannot_take_every_place() {
+    let (_yard, server) = serve("max_connections_per_peer = 3");
+    let held: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let refused = server.get("/healthz");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    let why = String::from_utf8(refused.body).unwrap();
+    assert!(
+        why.contains("too many connections from this address") && why.contains("max_connections_per_peer"),
+        "{why}"
+    );
+    // Every address of 127.0.0.0/8 is this machine, so there is another one to come from.
+    assert_eq!(from_another_address(&server.address), "HTTP/1.1 200 OK");
+    drop(held);
+    eventually("the places are free again", PATIENCE, || {
+        Client::connect(&server.address).send("GET", "/healthz", &[], b"").status == 200
+    });
+}
+
+#[test]
+fn half_a_request_and_an_idle_connection_are_cut() {
+    let (_yard, server) = serve("header_ms = 500");
+    for said in [&b""[..], b"GET / HTTP/1.1\r\nhost: ", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
+        let started = Instant::now();
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(said).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        let took = started.elapsed();
+        assert!((Duration::from_millis(400)..Duration::from_secs(5)).contains(&took), "{said:?}: {took:?}");
+    }
+}
+
+/// The status line of a request that comes from 127.0.0.2.
+fn from_another_address(address: &str) -> String {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let place = |last: u8, port: u16| libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, last]) },
+        sin_zero: [0; 8],
+    };
+    let size = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the descriptor is new and ours alone, and each address is read for its own size.
+    let mut stream = unsafe {
+        let stream = TcpStream::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0));
+        let (from, to) = (place(2, 0), place(1, port));
+        assert_eq!(libc::bind(stream.as_raw_fd(), std::ptr::from_ref(&from).cast(), size), 0);
+        assert_eq!(libc::connect(stream.as_raw_fd(), std::ptr::from_ref(&to).cast(), size), 0);
+        stream
+    };
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
