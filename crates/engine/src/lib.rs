@@ -25,6 +25,7 @@ pub use blobs::Blobs;
 pub use changes::Changes;
 pub use controls::Controls;
 pub use faults::{Fault, Faults, NoFaults};
+pub use gates::Crowd;
 pub use pipeline::Engine;
 pub use prompts::{NoPrompts, Prompts};
 pub use registry::{

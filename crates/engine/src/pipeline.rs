@@ -3,8 +3,8 @@
 use crate::audit::AuditLog;
 use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
-use crate::gates;
 use crate::gates::run::Seat;
+use crate::gates::{self, Crowd};
 use crate::jobs::{JobsDoor, Passage};
 use crate::registry::{Entry, Registry};
 use std::borrow::Cow;
@@ -19,6 +19,7 @@ pub struct Engine {
     pub cache: Arc<Cache>,
     pub redactor: Arc<dyn Redactor>,
     pub jobs: JobsDoor,
+    pub crowd: Crowd,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -34,8 +35,11 @@ impl Engine {
         let started = Instant::now();
         let mut outcome = match self.admit(&call, started) {
             Ok(entry) if is_job(&call, &entry) => self.run_as_job(&call, caller, entry).await,
-            Ok(entry) => self.run_admitted(&call, caller, &entry, started).await,
-            Err(error) => gates::record::refused(&self.audit, &self.shown(&call), self.hide(error)).await,
+            Ok(entry) => match self.crowd.enter() {
+                Ok(_place) => self.run_admitted(&call, caller, &entry, started).await,
+                Err(error) => self.refuse(&call, error).await,
+            },
+            Err(error) => self.refuse(&call, error).await,
         };
         outcome.meta.call_id = Some(call.id);
         outcome.meta.duration = started.elapsed();
@@ -48,6 +52,10 @@ impl Engine {
     /// Hides secrets in an error of something that never became a call.
     pub fn hide(&self, error: Error) -> Error {
         gates::redact::error(self.redactor.as_ref(), error)
+    }
+
+    async fn refuse(&self, call: &Call, error: Error) -> Outcome {
+        gates::record::refused(&self.audit, &self.shown(call), self.hide(error)).await
     }
 
     /// The gates before anything is started.

@@ -293,7 +293,16 @@ fn engine(root: &Path, snapshot: Snapshot, jobs: JobsDoor) -> Result<Engine, Fai
     let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
     let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
     let redactor = Arc::new(NothingSecret);
-    Ok(Engine { registry: Arc::new(Registry::new(snapshot)), audit, cache, redactor, jobs, clock, random })
+    Ok(Engine {
+        registry: Arc::new(Registry::new(snapshot)),
+        audit,
+        cache,
+        redactor,
+        jobs,
+        crowd: toolyard_engine::Crowd::default(),
+        clock,
+        random,
+    })
 }
 
 async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {

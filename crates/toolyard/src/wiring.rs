@@ -10,7 +10,7 @@ use toolyard_engine::audit::{AuditLog, Options};
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{Random, SystemClock, SystemRandom};
 use toolyard_engine::jobs::{Jobs, JobsDoor};
-use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
+use toolyard_engine::{Candidate, Crowd, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{self, Files, Services};
 use toolyard_runtimes::child::Launcher;
@@ -126,7 +126,8 @@ impl Yard {
         let redactor = self.loader.secrets.clone();
         self.registry.replace(self.load());
         let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
-        Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
+        let crowd = Crowd::new(self.config.limits.max_calls());
+        Ok(Engine { registry, audit, cache, redactor, jobs, crowd, clock, random })
     }
 
     /// Where resources come from.

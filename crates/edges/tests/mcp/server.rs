@@ -112,7 +112,20 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
     let registry = Arc::new(Registry::new(Snapshot::build(tools::all(&counts), Vec::new())));
     let jobs = JobsDoor::shut();
     let redactor = Arc::new(NothingSecret);
-    (Arc::new(Engine { registry, audit, cache, redactor, jobs, clock, random }), counts, folder)
+    (
+        Arc::new(Engine {
+            registry,
+            audit,
+            cache,
+            redactor,
+            jobs,
+            crowd: toolyard_engine::Crowd::default(),
+            clock,
+            random,
+        }),
+        counts,
+        folder,
+    )
 }
 
 /// Asks again and again until the answer is yes.

@@ -144,7 +144,16 @@ fn world(
     let redactor = Arc::new(Hush);
     World {
         _folder: folder,
-        engine: Engine { registry, audit, cache, redactor, jobs, clock, random },
+        engine: Engine {
+            registry,
+            audit,
+            cache,
+            redactor,
+            jobs,
+            crowd: crate::Crowd::default(),
+            clock,
+            random,
+        },
         hands,
         synced,
     }

@@ -84,7 +84,16 @@ impl Bench {
         let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View));
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let redactor = Arc::new(NothingSecret);
-        let engine = Engine { registry, audit: audit.unwrap(), cache, redactor, jobs: door, clock, random };
+        let engine = Engine {
+            registry,
+            audit: audit.unwrap(),
+            cache,
+            redactor,
+            jobs: door,
+            crowd: toolyard_engine::Crowd::default(),
+            clock,
+            random,
+        };
         Bench { root, engine: Arc::new(engine), services }
     }
 

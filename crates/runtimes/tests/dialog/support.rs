@@ -58,7 +58,16 @@ impl Yard {
         let redactor = loader.secrets.clone();
         let registry = Arc::new(Registry::default());
         let (audit, jobs) = (audit.unwrap(), JobsDoor::shut());
-        let engine = Arc::new(Engine { registry, audit, cache, redactor, jobs, clock, random });
+        let engine = Arc::new(Engine {
+            registry,
+            audit,
+            cache,
+            redactor,
+            jobs,
+            crowd: toolyard_engine::Crowd::default(),
+            clock,
+            random,
+        });
         Yard { root, engine, loader }
     }
 

@@ -77,6 +77,7 @@ impl Yard {
             cache,
             redactor,
             jobs: JobsDoor::shut(),
+            crowd: toolyard_engine::Crowd::default(),
             clock,
             random,
         });

@@ -2,6 +2,7 @@
 
 use super::shown;
 use std::time::Duration;
+use toolyard_engine::Crowd;
 use toolyard_protocol::Limits as ToolLimits;
 use toolyard_runtimes::Defaults;
 use toolyard_runtimes::builtin::Setting;
@@ -13,6 +14,7 @@ pub struct Limits {
     input: Option<usize>,
     output: Option<usize>,
     resource: Option<u64>,
+    max_calls: Option<usize>,
 }
 
 impl Limits {
@@ -21,6 +23,8 @@ impl Limits {
         self.timeout = fields.integer("timeout_ms", 1..=day).map(Duration::from_millis).or(self.timeout);
         self.input = fields.integer("input", 1..=1 << 30).map(|bytes| bytes as usize).or(self.input);
         self.output = fields.integer("output", 1..=1 << 30).map(|bytes| bytes as usize).or(self.output);
+        self.max_calls =
+            fields.integer("max_calls", 1..=1_000_000).map(|calls| calls as usize).or(self.max_calls);
         self.resource = fields.integer("resource", 1..=1 << 30).or(self.resource);
     }
 
@@ -31,12 +35,18 @@ impl Limits {
             ("input", bytes(self.input)),
             ("output", bytes(self.output)),
             ("resource", Setting::Number(self.resource())),
+            ("max_calls", shown::number(self.max_calls())),
         ]
     }
 
     /// The largest resource that is read or written, in bytes.
     pub fn resource(&self) -> u64 {
         self.resource.unwrap_or(8 << 20)
+    }
+
+    /// Calls of all tools and callers that may run at once.
+    pub fn max_calls(&self) -> usize {
+        self.max_calls.unwrap_or(Crowd::DEFAULT)
     }
 
     /// The seeds' defaults, unless the configuration has its own.

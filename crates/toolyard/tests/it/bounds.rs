@@ -1,6 +1,7 @@
 //! The bounds of the listener: each is a setting, and each refuses clearly.
 
-use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually};
+use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually, marker, processes_with};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -49,6 +50,27 @@ fn one_address_cannot_take_every_place() {
     eventually("the places are free again", PATIENCE, || {
         Client::connect(&server.address).send("GET", "/healthz", &[], b"").status == 200
     });
+}
+
+#[test]
+fn calls_at_once_are_bounded_and_the_next_one_is_told() {
+    let (yard, marker) = (Yard::new(), marker());
+    yard.tool(Kind::Cli, "hang", &["/bin/sh", "-c", "sleep 300", &marker], json!({}));
+    yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", "[limits]\nmax_calls = 1\n");
+    let server = yard.serve();
+    let mut client = server.client();
+    client.write("POST", "/mcp/tool/hang", &[], b"{}").unwrap();
+    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    let refused = server.post("tool", "{}");
+    let error = &refused.json()["error"];
+    assert_eq!((refused.status, &error["details"]["kind"]), (503, &json!("busy")));
+    assert!(error["details"]["hint"].as_str().unwrap().contains("max_calls"), "{error}");
+    drop(client);
+    eventually("the place is free again", PATIENCE, || server.post("tool", "{}").status == 200);
+    assert!(
+        yard.records().iter().any(|record| record.to_string().contains("no more may at once")),
+        "it is on record"
+    );
 }
 
 #[test]

@@ -178,6 +178,26 @@ fn sessions_of_every_kind_share_one_bound() {
 }
 
 #[test]
+fn a_client_that_never_says_anything_loses_its_place() {
+    let yard = Yard::new();
+    yard.file("toolyard.toml", "[server]\nsession_idle_ms = 1000\n");
+    let server = yard.serve();
+    let (mut silent, mut speaking) =
+        (WebSocket::connect(&server.address), WebSocket::connect(&server.address));
+    let mut stream = server.client();
+    stream.write("GET", "/sse", &[], b"").unwrap();
+    stream.head().unwrap();
+    assert_eq!(stream.named_event().unwrap().unwrap().0, "endpoint");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    speaking.write(&WebSocket::text(&ping)).unwrap();
+    assert_eq!(message(&mut speaking)["error"]["code"], -32600, "there was no handshake");
+    assert_eq!(silent.read(), Frame::Close(1001, "the session is over".into()));
+    assert!(stream.named_event().unwrap().is_none(), "the stream has an end");
+    speaking.write(&WebSocket::text(&ping)).unwrap();
+    assert_eq!(message(&mut speaking)["id"], 1, "whoever has spoken stays as long as its connection");
+}
+
+#[test]
 fn a_stop_signal_lets_calls_finish_and_closes_with_1001() {
     let (yard, marker) = (Yard::new(), marker());
     yard.tool(Kind::Cli, "slow", &["/bin/sh", "-c", "sleep 1; echo '\"done\"'", &marker], json!({}));
