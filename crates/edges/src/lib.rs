@@ -2,6 +2,7 @@
 
 mod guard;
 mod mcp;
+mod patience;
 mod plain;
 mod query;
 mod server;

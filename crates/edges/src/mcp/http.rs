@@ -4,6 +4,7 @@ mod session;
 mod stateless;
 
 use super::Mcp;
+use crate::patience::within;
 use crate::server::App;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -43,13 +44,13 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
         let what = "send 'Accept: application/json, text/event-stream'";
         return refuse(StatusCode::NOT_ACCEPTABLE, what);
     }
-    let body = match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
+    let body = match within(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Some(Ok(body)) => body,
+        Some(Err(_)) => {
             let what = format!("the body is over {limit} bytes or did not arrive whole");
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, &what);
         }
-        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+        None => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
     };
     match jsonrpc::read(&body) {
         Incoming::One(Err(reject)) => json(StatusCode::BAD_REQUEST, reject.write()),
@@ -107,6 +108,10 @@ struct Accept {
 impl Accept {
     fn of(headers: &HeaderMap) -> Accept {
         let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
+        // What nearly every client sends.
+        if value == "application/json, text/event-stream" {
+            return Accept { json: true, events: true };
+        }
         let has = |kind: &str| {
             value
                 .split(',')
