@@ -4,6 +4,12 @@
 //! Errors: an address that is not there, or not for this caller, is `ErrorKind::ResourceNotFound`; a cursor that was
 //! not given out is `ErrorKind::InvalidInput`; what a root does not allow is `ErrorKind::Forbidden`.
 
+mod guarded;
+mod joined;
+
+pub use guarded::Guarded;
+pub use joined::Joined;
+
 use crate::behalf::{Behalf, Found};
 use std::any::Any;
 use std::sync::Arc;
@@ -15,6 +21,12 @@ use toolyard_protocol::{
 pub trait Resources: Send + Sync {
     /// Whether there can be any; an edge that has none does not advertise them.
     fn are_there(&self) -> bool {
+        true
+    }
+
+    /// Whether addresses, or templates, that begin like this one are this source's. Of several sources the first that
+    /// says so is asked, and no other.
+    fn claims(&self, _uri: &str) -> bool {
         true
     }
 
@@ -113,4 +125,10 @@ pub fn not_found(uri: &str) -> Error {
     let shown: String = toolyard_protocol::text::visible(uri).chars().take(200).collect();
     Error::new(ErrorKind::ResourceNotFound, format!("there is no resource '{shown}'"))
         .hint("list the resources and templates to see what there is")
+}
+
+/// The error for a cursor that no list gave out.
+pub fn unknown_cursor() -> Error {
+    Error::new(ErrorKind::InvalidInput, "this cursor was not given out here")
+        .hint("list from the start, without a cursor")
 }

@@ -2,6 +2,7 @@
 //!
 //! Runtimes decide no policy: by the time a runner is asked, the pipeline has let the call through.
 
+mod beneath;
 pub mod builtin;
 pub mod child;
 mod command;
@@ -13,6 +14,7 @@ pub mod interpreter;
 mod kinds;
 pub mod prompts;
 pub mod proxy;
+pub mod resources;
 pub mod secrets;
 mod uv;
 pub mod yard;

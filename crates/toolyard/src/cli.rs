@@ -1,8 +1,8 @@
 //! The command line: one variant per command, each defined in its own file.
 
 use crate::commands::{
-    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, prompt, secret, serve,
-    show, state, stdio, test,
+    audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, prompt, resource, secret,
+    serve, show, state, stdio, test,
 };
 use crate::wiring::Place;
 use clap::{Parser, Subcommand};
@@ -35,6 +35,7 @@ enum Command {
     Call(call::Args),
     Batch(batch::Args),
     Jobs(jobs::Args),
+    Resource(resource::Args),
     Check(check::Args),
     Prompt(prompt::Args),
     Test(test::Args),
@@ -68,6 +69,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Error> {
         Command::Call(args) => call::run(args, place),
         Command::Batch(args) => batch::run(args, place),
         Command::Jobs(args) => jobs::run(args, place),
+        Command::Resource(args) => resource::run(args, place),
         Command::Check(args) => check::run(args, place),
         Command::Prompt(args) => prompt::run(args, place),
         Command::Test(args) => test::run(args, place),

@@ -16,6 +16,20 @@ pub fn line(bytes: impl AsRef<[u8]>) {
     }
 }
 
+/// Writes to stdout as it is.
+pub fn raw(bytes: impl AsRef<[u8]>) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(bytes.as_ref()).and_then(|()| out.flush()).is_err() {
+        // Nobody reads any more; there is no one left to tell.
+        std::process::exit(0);
+    }
+}
+
+/// Whether a person sees stdout.
+pub fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// The standard pipes, for a command that speaks a protocol on them and prints nothing else.
 pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
     (tokio::io::stdin(), tokio::io::stdout())

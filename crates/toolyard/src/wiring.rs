@@ -1,6 +1,7 @@
 //! Puts the parts together: configuration, host, launcher, loader, audit log, engine.
 
 use crate::config::Config;
+use crate::reload;
 use crate::state::State;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use toolyard_engine::{Candidate, Engine, Registry, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{self, Files, Services};
 use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Host, Library, Loader, Shelf, Walls};
+use toolyard_runtimes::{Host, Library, Loader, Shelf, Walls, resources};
 use toolyard_wire::view::View;
 
 /// Which yard is meant and how to print.
@@ -38,6 +39,8 @@ pub struct Yard {
     pub builtins: Vec<Candidate>,
     /// The prompts that are in force.
     pub shelf: Arc<Shelf>,
+    /// What they work with.
+    services: Arc<Services>,
 }
 
 impl Yard {
@@ -90,9 +93,10 @@ impl Yard {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         };
-        let builtins = builtins(&config, services)?;
+        let services = Arc::new(services);
+        let builtins = builtins(&config, &services)?;
         let (loader, shelf) = (Arc::new(loader), Arc::default());
-        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, shelf })
+        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, shelf, services })
     }
 
     pub fn load(&self) -> Snapshot {
@@ -125,13 +129,31 @@ impl Yard {
         Ok(Engine { registry, audit, cache, redactor, jobs, clock, random })
     }
 
+    /// Where resources come from.
+    pub fn resource_setup(&self) -> resources::Setup {
+        resources::Setup {
+            yard: self.root.clone(),
+            state: self.state.clone(),
+            roots: self.config.resources.roots.clone(),
+            max_bytes: self.config.limits.resource(),
+        }
+    }
+
+    /// What can be read besides calling tools.
+    pub fn resources(&self, engine: &Arc<Engine>) -> Result<resources::Opened, Error> {
+        self.resource_setup().open(engine.clone(), &self.services, &self.config.builtin.on)
+    }
+
     /// MCP in front of the engine.
     pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
         let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
+        let opened = self.resources(engine)?;
+        reload::tell(&opened.problems);
+        opened.follow(reload::tell);
         let services = edges::Services {
             prompts: Arc::new(Library::new(self.shelf.clone(), engine.clone())),
+            resources: opened.resources,
             tasks: Arc::new(self.jobs.clone()),
-            ..edges::Services::default()
         };
         Ok(Mcp::new(engine.clone(), services, McpOptions::new(key)))
     }
@@ -169,8 +191,8 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
 }
 
 /// The tools of `[builtin]`, over what they work with.
-fn builtins(config: &Arc<Config>, services: Services) -> Result<Vec<Candidate>, Error> {
-    builtin::candidates(&Arc::new(services), &config.builtin.on)
+fn builtins(config: &Arc<Config>, services: &Arc<Services>) -> Result<Vec<Candidate>, Error> {
+    builtin::candidates(services, &config.builtin.on)
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
 }
 

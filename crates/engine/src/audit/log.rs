@@ -7,6 +7,8 @@ use super::{AuditError, record, sync};
 use crate::clock::{Clock, Random};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use toolyard_protocol::{Call, Error, Id, JsonView, Outcome, Timestamp, ToolSpec};
 
@@ -46,6 +48,8 @@ pub struct AuditLog {
     pub(super) folder: Folder,
     view: Arc<dyn JsonView>,
     mode: SyncMode,
+    /// Calls that have begun and not ended.
+    open: AtomicUsize,
 }
 
 impl AuditLog {
@@ -60,7 +64,8 @@ impl AuditLog {
         let folder = Folder::of(state_dir);
         let writer = Writer::new(folder.clone(), options.segment_bytes, clock.clone(), random);
         let shared = Arc::new(Shared::new(writer));
-        let log = Arc::new(AuditLog { shared, clock, folder, view, mode: options.sync });
+        let log =
+            Arc::new(AuditLog { shared, clock, folder, view, mode: options.sync, open: AtomicUsize::new(0) });
         if let Some(keep) = options.retention {
             match log.prune(keep) {
                 // What cannot be recorded is not removed; the first call will say that the disk is full.
@@ -73,9 +78,15 @@ impl AuditLog {
 
     /// Records that `call` is about to run `spec`. Without this record nothing may run.
     pub fn begin(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Result<Begun, AuditError> {
-        let at = self.clock.now();
-        let ticket = self.append(Kind::Begin, record::begin(at, call, spec, &*self.view))?;
-        Ok(Begun { log: self.clone(), call: call.id, at, ticket, ended: false })
+        let queued = self.queue_begin(call, spec);
+        queued.written()
+    }
+
+    /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
+    pub async fn begin_together(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Result<Begun, AuditError> {
+        let queued = self.queue_begin(call, spec);
+        self.let_others_in().await;
+        queued.written()
     }
 
     /// Records a call that never ran.
@@ -113,6 +124,28 @@ impl AuditLog {
         sync::flush(&self.shared);
     }
 
+    fn queue_begin(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Queued {
+        let at = self.clock.now();
+        let body = record::begin(at, call, spec, &*self.view);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let begun = Begun {
+            log: self.clone(),
+            call: call.id,
+            at,
+            ticket: Ticket(0),
+            is_written: false,
+            ended: false,
+        };
+        Queued { number: self.shared.enqueue(Kind::Begin, body), begun: Some(begun) }
+    }
+
+    /// Lets the tasks that are ready now go first, where there can be any that record something.
+    async fn let_others_in(&self) {
+        if self.open.load(Ordering::Relaxed) > 1 {
+            step_back().await;
+        }
+    }
+
     pub(super) fn append(&self, kind: Kind, body: Vec<u8>) -> Result<Ticket, AuditError> {
         let appended = self.shared.append(kind, body);
         sync::touch(&self.shared);
@@ -135,6 +168,8 @@ pub struct Begun {
     call: Id,
     at: Timestamp,
     ticket: Ticket,
+    /// Without a begin there is nothing to end.
+    is_written: bool,
     ended: bool,
 }
 
@@ -145,11 +180,24 @@ impl Begun {
     }
 
     pub fn end(mut self, outcome: &Outcome) -> Result<Ticket, AuditError> {
+        let body = self.ending(outcome);
+        self.log.append(Kind::End, body)
+    }
+
+    /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
+    pub async fn end_together(mut self, outcome: &Outcome) -> Result<Ticket, AuditError> {
+        let body = self.ending(outcome);
+        let queued = QueuedEnd { log: &self.log, number: Some(self.log.shared.enqueue(Kind::End, body)) };
+        self.log.let_others_in().await;
+        queued.written()
+    }
+
+    fn ending(&mut self, outcome: &Outcome) -> Vec<u8> {
         self.ended = true;
         let now = self.log.clock.now();
         let measured = outcome.meta.duration;
         let duration_us = if measured.is_zero() { self.elapsed_us(now) } else { measured.as_micros() as u64 };
-        self.log.append(Kind::End, record::end(now, self.call, duration_us, outcome))
+        record::end(now, self.call, duration_us, outcome)
     }
 
     fn elapsed_us(&self, now: Timestamp) -> u64 {
@@ -159,10 +207,76 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.is_written && !self.ended {
             let now = self.log.clock.now();
             // There is no one left to tell; a record that could not be written stays owed and is retried.
             let _ = self.log.append(Kind::End, record::cancelled(now, self.call, self.elapsed_us(now)));
         }
+        self.log.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// A begin that has its place and is not written yet. A caller that goes away meanwhile leaves a cancelled call.
+struct Queued {
+    number: u64,
+    begun: Option<Begun>,
+}
+
+impl Queued {
+    fn written(mut self) -> Result<Begun, AuditError> {
+        self.write().unwrap_or(Err(AuditError::Closed))
+    }
+
+    fn write(&mut self) -> Option<Result<Begun, AuditError>> {
+        let mut begun = self.begun.take()?;
+        let written = begun.log.shared.write_until(self.number);
+        sync::touch(&begun.log.shared);
+        Some(written.map(|ticket| {
+            (begun.ticket, begun.is_written) = (ticket, true);
+            begun
+        }))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        drop(self.write());
+    }
+}
+
+/// An end that has its place and is not written yet.
+struct QueuedEnd<'a> {
+    log: &'a AuditLog,
+    number: Option<u64>,
+}
+
+impl QueuedEnd<'_> {
+    fn written(mut self) -> Result<Ticket, AuditError> {
+        self.write().unwrap_or(Err(AuditError::Closed))
+    }
+
+    fn write(&mut self) -> Option<Result<Ticket, AuditError>> {
+        let written = self.log.shared.write_until(self.number.take()?);
+        sync::touch(&self.log.shared);
+        Some(written)
+    }
+}
+
+impl Drop for QueuedEnd<'_> {
+    fn drop(&mut self) {
+        drop(self.write());
+    }
+}
+
+/// Ready the second time, behind whatever else was ready.
+async fn step_back() {
+    let mut stepped = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -42,13 +42,21 @@ impl Shared {
 
     /// Returns when the record was handed to the operating system, or why it was not.
     pub fn append(&self, kind: Kind, body: Vec<u8>) -> Result<Ticket, AuditError> {
-        let number = {
-            let mut queue = lock(&self.queue);
-            queue.last += 1;
-            let number = queue.last;
-            queue.entries.push(Entry { number, kind, body });
-            number
-        };
+        let number = self.enqueue(kind, body);
+        self.write_until(number)
+    }
+
+    /// Gives a record its place. Whoever does so must call [`Shared::write_until`] with its number.
+    pub fn enqueue(&self, kind: Kind, body: Vec<u8>) -> u64 {
+        let mut queue = lock(&self.queue);
+        queue.last += 1;
+        let number = queue.last;
+        queue.entries.push(Entry { number, kind, body });
+        number
+    }
+
+    /// Writes what is queued, unless someone else has written this record already.
+    pub fn write_until(&self, number: u64) -> Result<Ticket, AuditError> {
         let mut combiner = lock(&self.writer);
         if combiner.writer.done() < number {
             std::mem::swap(&mut lock(&self.queue).entries, &mut combiner.batch);

@@ -7,14 +7,14 @@ use toolyard_protocol::{Call, Error, Outcome};
 
 /// Before the run. An error here means that the call must not run.
 pub async fn begin(audit: &Arc<AuditLog>, call: &Call, entry: &Entry) -> Result<Begun, Error> {
-    let begun = audit.begin(call, &entry.spec).map_err(|error| Error::from(&error))?;
+    let begun = audit.begin_together(call, &entry.spec).await.map_err(|error| Error::from(&error))?;
     audit.settled(begun.ticket()).await.map_err(|error| Error::from(&error))?;
     Ok(begun)
 }
 
 /// After the run, on every exit. A result that could not be recorded is not handed out.
 pub async fn end(audit: &AuditLog, begun: Begun, outcome: Outcome) -> Outcome {
-    let ended = begun.end(&outcome);
+    let ended = begun.end_together(&outcome).await;
     settle(audit, ended, outcome).await
 }
 

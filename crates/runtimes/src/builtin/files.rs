@@ -1,8 +1,8 @@
 //! Files of the yard that a caller names: opened beneath its root, whatever the name tries.
 
-use std::ffi::CString;
+use crate::beneath::{self, Walk};
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
@@ -37,41 +37,11 @@ impl Files {
     }
 }
 
-/// The kernel keeps the whole walk beneath the root, so that no race can lead out of it.
 fn open_beneath(root: &Path, name: &str) -> std::io::Result<File> {
     let folder =
         std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(root)?;
-    let name = CString::new(name).map_err(|_| std::io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    // A pipe must not keep us waiting for a writer.
-    how.flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
-    how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-    for _ in 0..MAX_RACES {
-        // SAFETY: the descriptor is open, the name ends in NUL, and the size is that of the structure.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_openat2,
-                folder.as_raw_fd(),
-                name.as_ptr(),
-                &how,
-                size_of::<libc::open_how>(),
-            )
-        };
-        if fd >= 0 {
-            // SAFETY: the descriptor is new and ours alone.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }.into());
-        }
-        let error = std::io::Error::last_os_error();
-        // A rename happened somewhere while `..` was followed; the kernel asks for another try.
-        if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
-            return Err(error);
-        }
-    }
-    Err(std::io::Error::from_raw_os_error(libc::EAGAIN))
+    beneath::open(folder.as_fd(), name, beneath::READ, Walk::Links).map(File::from)
 }
-
-const MAX_RACES: usize = 32;
 
 fn refused(name: &str, error: &std::io::Error) -> Error {
     let (kind, what, hint) = match error.raw_os_error() {
@@ -103,6 +73,7 @@ fn refused(name: &str, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
     use std::io::Read;
 
     #[test]

@@ -18,7 +18,7 @@ mod stamp;
 #[cfg(test)]
 pub(crate) mod testing;
 mod walk;
-mod watch;
+pub(crate) mod watch;
 
 pub use reading::{Reading, Spawn};
 pub use sandbox::{Needs, NetworkRule, Unconfined, Walls};

@@ -22,7 +22,7 @@ use toolyard_wire::view::View;
 
 pub struct Bench {
     pub root: PathBuf,
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     pub services: Arc<Services>,
 }
 
@@ -85,7 +85,7 @@ impl Bench {
         let cache = Cache::open(&state, Default::default(), clock.clone());
         let redactor = Arc::new(NothingSecret);
         let engine = Engine { registry, audit: audit.unwrap(), cache, redactor, jobs: door, clock, random };
-        Bench { root, engine, services }
+        Bench { root, engine: Arc::new(engine), services }
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) {

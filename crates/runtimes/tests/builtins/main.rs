@@ -12,4 +12,5 @@ mod formats;
 mod golden;
 mod graph;
 mod jobs;
+mod resources;
 mod yard;

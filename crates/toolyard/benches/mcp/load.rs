@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-pub const CONNECTIONS: usize = 8;
-pub const REQUESTS: usize = 4000;
+pub const CONNECTIONS: usize = 32;
+pub const REQUESTS: usize = 1000;
 
 #[derive(Clone)]
 pub struct Load {

@@ -6,7 +6,8 @@ use crate::wiring::{Place, Yard, small_runtime};
 use bytes::Bytes;
 use std::io::Read;
 use std::path::PathBuf;
-use toolyard_engine::{Behalf, NoResources};
+use std::sync::Arc;
+use toolyard_engine::Behalf;
 use toolyard_protocol::{Edge, Error, ErrorKind, Identity, Nobody};
 use toolyard_wire::{batch, json};
 
@@ -37,11 +38,13 @@ async fn run_batch(place: &Place, text: Bytes) -> Result<Bytes, Error> {
     if let Some(url) = &place.url {
         return Remote::new(url)?.post(&["v1", "batch"], text).await;
     }
-    let engine = Yard::open(place)?.engine()?;
+    let yard = Yard::open(place)?;
+    let engine = Arc::new(yard.engine()?);
+    let opened = yard.resources(&engine)?;
     let batch::Request { batch, conversation } = batch::read(text)?;
     let identity = Identity::local();
     let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &Nobody };
-    let ends = engine.run_batch(&batch, behalf, &NoResources::default()).await;
+    let ends = engine.run_batch(&batch, behalf, opened.resources.as_ref()).await;
     engine.audit.close();
     let ends = ends?;
     Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)).into())

@@ -7,14 +7,14 @@ use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_wire::problems;
 
-/// Check every file of tools and prompts and report all problems
+/// Check every file of the yard and report all problems
 #[derive(clap::Args)]
 pub struct Args {}
 
 pub fn run(_: Args, place: Place) -> Result<u8, Error> {
     let yard = Yard::open(&place)?;
     let snapshot = yard.load();
-    let found = snapshot.problems();
+    let found = [snapshot.problems(), &yard.resource_setup().check()].concat();
     let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
     if place.json {
         let rows = found.iter().map(|problem| problems::Row {
@@ -26,7 +26,7 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
         });
         output::line(problems::write(rows));
     } else {
-        for problem in found {
+        for problem in &found {
             let word = problem.severity.as_str();
             output::line(format!("{word}: {}", located(problem)));
         }

@@ -12,6 +12,7 @@ pub mod list;
 pub mod new;
 pub mod prepare;
 pub mod prompt;
+pub mod resource;
 pub mod secret;
 pub mod serve;
 pub mod show;

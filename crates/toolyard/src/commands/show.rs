@@ -1,4 +1,4 @@
-//! `toolyard show NAME`: everything that is known about one tool.
+//! `toolyard show NAME`: everything that is known about one tool, or one resource.
 
 use super::list::{all_specs, problems_of};
 use crate::output;
@@ -7,14 +7,18 @@ use toolyard_engine::Snapshot;
 use toolyard_protocol::{Conduct, Error, ErrorKind, Expect, ToolSpec};
 use toolyard_wire::{json, listing};
 
-/// Show one tool: what it does, what it takes, its limits
+/// Show one tool (what it does, what it takes, its limits), or one resource
 #[derive(clap::Args)]
 pub struct Args {
-    /// The tool's name, as 'list' shows it or canonical
+    /// The tool's name, as 'list' shows it or canonical; or the address of a resource
     name: String,
 }
 
 pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+    // No tool has such a name.
+    if args.name.contains("://") {
+        return super::resource::show_one(&args.name, &place);
+    }
     let yard = Yard::open(&place)?;
     let snapshot = yard.load();
     let specs = all_specs(&snapshot);

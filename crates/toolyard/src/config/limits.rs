@@ -1,4 +1,4 @@
-//! `[limits]`: bounds of tools that state none themselves.
+//! `[limits]`: bounds of tools that state none themselves, and of resources.
 
 use super::shown;
 use std::time::Duration;
@@ -12,6 +12,7 @@ pub struct Limits {
     timeout: Option<Duration>,
     input: Option<usize>,
     output: Option<usize>,
+    resource: Option<u64>,
 }
 
 impl Limits {
@@ -20,6 +21,7 @@ impl Limits {
         self.timeout = fields.integer("timeout_ms", 1..=day).map(Duration::from_millis).or(self.timeout);
         self.input = fields.integer("input", 1..=1 << 30).map(|bytes| bytes as usize).or(self.input);
         self.output = fields.integer("output", 1..=1 << 30).map(|bytes| bytes as usize).or(self.output);
+        self.resource = fields.integer("resource", 1..=1 << 30).or(self.resource);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
@@ -28,7 +30,13 @@ impl Limits {
             ("timeout_ms", shown::optional(self.timeout.map(|timeout| timeout.as_millis() as u64))),
             ("input", bytes(self.input)),
             ("output", bytes(self.output)),
+            ("resource", Setting::Number(self.resource())),
         ]
+    }
+
+    /// The largest resource that is read or written, in bytes.
+    pub fn resource(&self) -> u64 {
+        self.resource.unwrap_or(8 << 20)
     }
 
     /// The seeds' defaults, unless the configuration has its own.

@@ -6,6 +6,7 @@ mod cache;
 mod environment;
 mod jobs;
 mod limits;
+mod resources;
 mod sandbox;
 mod server;
 mod shown;
@@ -27,6 +28,7 @@ pub struct Config {
     pub sandbox: sandbox::Sandbox,
     pub state: state::State,
     pub builtin: builtin::Builtin,
+    pub resources: resources::Resources,
 }
 
 impl Config {
@@ -99,4 +101,5 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("sandbox", |config, fields| config.sandbox.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
     ("builtin", |config, fields| config.builtin.read(fields)),
+    ("resources", |config, fields| config.resources.read(fields)),
 ];

@@ -16,6 +16,7 @@ impl ConfigView for Config {
             section("state", self.state.settings()),
             section("jobs", self.jobs.settings()),
             section("builtin", self.builtin.settings()),
+            section("resources", self.resources.settings()),
         ]
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 /// A request as 2026-07-28 demands it.
-fn stateless(method: &str, mut params: Value) -> Value {
+pub fn stateless(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -17,7 +17,7 @@ fn stateless(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn post(client: &mut Client, headers: &[(&str, &str)], body: &Value) {
+pub fn post(client: &mut Client, headers: &[(&str, &str)], body: &Value) {
     let mut all =
         vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     all.extend(headers);
@@ -30,7 +30,7 @@ fn post_stateless(client: &mut Client, method: &str, params: Value) {
     post(client, &headers[..if name.is_empty() { 2 } else { 3 }], &stateless(method, params));
 }
 
-fn initialize() -> Value {
+pub fn initialize() -> Value {
     let client = json!({"name": "t", "version": "1"});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
            "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}})
@@ -149,14 +149,14 @@ fn a_changed_file_is_a_changed_list() {
 }
 
 /// `toolyard stdio`.
-struct Pipes {
+pub struct Pipes {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Pipes {
-    fn start(yard: &Yard) -> Pipes {
+    pub fn start(yard: &Yard) -> Pipes {
         let mut command = yard.command();
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -164,11 +164,11 @@ impl Pipes {
         Pipes { child, input, output }
     }
 
-    fn send(&mut self, message: &Value) {
+    pub fn send(&mut self, message: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn read(&mut self) -> Value {
+    pub fn read(&mut self) -> Value {
         serde_json::from_str(&self.output.next().expect("a line").unwrap()).unwrap()
     }
 

@@ -5,6 +5,7 @@ pub mod ask;
 pub mod base64;
 pub mod capabilities;
 pub mod completion;
+pub mod contents;
 pub mod failure;
 pub mod headers;
 pub mod hello;

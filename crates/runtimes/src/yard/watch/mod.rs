@@ -5,10 +5,10 @@
 //! because it may have filled before anyone looked.
 
 mod events;
-mod inotify;
-mod mounts;
+pub(crate) mod inotify;
+pub(crate) mod mounts;
 mod polling;
-mod sleep;
+pub(crate) mod sleep;
 
 use super::changes::Changes;
 use super::{Loaded, Loader};

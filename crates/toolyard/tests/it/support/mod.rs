@@ -8,7 +8,7 @@ mod upstream;
 mod yard;
 
 pub use client::{Answer, Client};
-pub use process::{Ran, Running, Server, run_for, signal};
+pub use process::{Ran, Running, Server, run_for, signal, toolyard_path};
 pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
 pub use yard::{As, Kind, Yard};

@@ -1,0 +1,116 @@
+//! What is kept, as resources of the caller that may see it.
+
+use crate::bench::Bench;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_engine::{Behalf, ResourceChange, Resources};
+use toolyard_protocol::{Body, Completing, Edge, Error, ErrorKind, Identity, Nobody, Part, Payload};
+use toolyard_runtimes::builtin::Selection;
+use toolyard_runtimes::resources::Setup;
+
+fn resources(bench: &Bench, on: &Selection) -> Arc<dyn Resources> {
+    let setup = Setup {
+        yard: bench.root.clone(),
+        state: bench.root.join(".toolyard"),
+        roots: Vec::new(),
+        max_bytes: 1 << 20,
+    };
+    setup.open(bench.engine.clone(), &bench.services, on).unwrap().resources
+}
+
+fn of(identity: &Identity) -> Behalf<'_> {
+    Behalf { identity, edge: Edge::Mcp, trace: None, caller: &Nobody }
+}
+
+fn text(body: &Body) -> Value {
+    match body {
+        Body::Text(text) => serde_json::from_str(text).unwrap(),
+        Body::Blob(bytes) => panic!("{} bytes", bytes.len()),
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
+    let bench = Bench::new();
+    let shelf = resources(&bench, &Selection::all());
+    let (ann, bob) = (Identity::new("ann"), Identity::new("bob"));
+    let job = bench.start("ann", "job.sleep", json!({"milliseconds": 300})).await;
+    let uri = format!("job://{job}");
+    let mut changes = shelf.changes();
+    let listed = |page: toolyard_protocol::Page<toolyard_protocol::Resource>| {
+        page.items.iter().any(|resource| resource.uri == uri)
+    };
+    assert!(listed(shelf.list(None, of(&ann)).await.unwrap()));
+    assert!(!listed(shelf.list(None, of(&bob)).await.unwrap()));
+    let completing =
+        || Completing { argument: "id".into(), value: job[..8].into(), known: Payload::json("{}") };
+    assert_eq!(
+        shelf.complete("job://{id}", completing(), of(&ann)).await.unwrap().values,
+        std::slice::from_ref(&job)
+    );
+    assert!(shelf.complete("job://{id}", completing(), of(&bob)).await.unwrap().values.is_empty());
+    // Every operation answers as for a job that never was.
+    let never = "job://01890a5d-ac96-774b-bcce-b302099a8057";
+    let part = |uri: &str| Part { uri: uri.into(), mime: None, body: Body::Text("x".into()), meta: None };
+    let same = |a: Error, b: Error| {
+        assert_eq!((a.kind, a.message.replace(&uri, never)), (ErrorKind::ResourceNotFound, b.message));
+    };
+    same(shelf.read(&uri, of(&bob)).await.unwrap_err(), shelf.read(never, of(&bob)).await.unwrap_err());
+    same(shelf.delete(&uri, of(&bob)).await.unwrap_err(), shelf.delete(never, of(&bob)).await.unwrap_err());
+    let (a, b) = (shelf.write(part(&uri), of(&bob)).await, shelf.write(part(never), of(&bob)).await);
+    same(a.unwrap_err(), b.unwrap_err());
+    let (a, b) = (shelf.watch(&uri, of(&bob)).await, shelf.watch(never, of(&bob)).await);
+    same(a.err().unwrap(), b.err().unwrap());
+    // Its own caller may watch it, twice, and hears of its end once.
+    let watches = [shelf.watch(&uri, of(&ann)).await.unwrap(), shelf.watch(&uri, of(&ann)).await.unwrap()];
+    let told = tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap();
+    assert_eq!(told, ResourceChange::Updated(uri.as_str().into()));
+    assert!(tokio::time::timeout(Duration::from_millis(300), changes.recv()).await.is_err());
+    drop(watches);
+    let read = shelf.read(&uri, of(&ann)).await.unwrap();
+    assert_eq!(text(&read.parts[0].body)["state"], "complete");
+    assert_eq!(shelf.write(part(&uri), of(&ann)).await.unwrap_err().kind, ErrorKind::Forbidden);
+}
+
+#[tokio::test]
+async fn what_is_turned_off_is_not_there() {
+    let bench = Bench::new();
+    let shelf = resources(&bench, &Selection::default());
+    assert!(!shelf.are_there());
+    let local = Identity::local();
+    let page = shelf.list(None, of(&local)).await.unwrap();
+    assert!(page.items.is_empty() && page.next.is_none());
+    assert!(shelf.templates(None, of(&local)).await.unwrap().items.is_empty());
+    for uri in ["tool://yard.echo", "job://x", "artifact://x", "yard://x/y", "other://x", "nothing"] {
+        assert_eq!(shelf.read(uri, of(&local)).await.unwrap_err().kind, ErrorKind::ResourceNotFound, "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn pages_go_through_every_source_and_each_thing_comes_once() {
+    let bench = Bench::new();
+    bench.file("song.txt", "la");
+    for n in 0..230 {
+        let tags = json!([format!("n{n}")]);
+        bench
+            .ok("artifact.upload", json!({"file_path": "song.txt", "mime_type": "text/plain", "tags": tags}))
+            .await;
+    }
+    let shelf = resources(&bench, &Selection::all());
+    let (local, mut seen, mut cursor, mut pages) = (Identity::local(), Vec::new(), None::<String>, 0);
+    loop {
+        let page = shelf.list(cursor.as_deref(), of(&local)).await.unwrap();
+        seen.extend(page.items.into_iter().map(|resource| resource.uri));
+        (cursor, pages) = (page.next, pages + 1);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let count = |scheme: &str| seen.iter().filter(|uri| uri.starts_with(scheme)).count();
+    assert_eq!((count("artifact://"), count("job://"), count("tool://")), (230, 230, 27), "{pages} pages");
+    let all = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), all);
+}

