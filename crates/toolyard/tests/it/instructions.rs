@@ -5,7 +5,7 @@ use crate::support::{Client, Server, Yard, toolyard_path};
 use std::process::Command;
 
 /// What a call took when this was last set, and a tenth more. Lower it after an improvement.
-const BUDGET: u64 = 1;
+const BUDGET: u64 = 387_000;
 
 const HEADERS: &[(&str, &str)] = &[
     ("content-type", "application/json"),
