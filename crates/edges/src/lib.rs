@@ -2,6 +2,7 @@
 
 mod guard;
 mod mcp;
+mod patience;
 mod peers;
 mod plain;
 mod query;

@@ -4,14 +4,12 @@
 pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut clean_from = 0;
-    for (i, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[clean_from..i]);
-        clean_from = i + 1;
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, after) = rest.split_at(plain_prefix(rest));
+        out.extend_from_slice(plain);
+        let Some((&byte, after)) = after.split_first() else { break };
+        rest = after;
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -25,8 +23,30 @@ pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
             }
         }
     }
-    out.extend_from_slice(&bytes[clean_from..]);
     out.push(b'"');
+}
+
+/// How many bytes there are before the first that cannot stand in a JSON string as it is: a quote, a backslash, a
+/// control character.
+pub fn plain_prefix(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const TOPS: u64 = ONES * 0x80;
+    let (words, _) = bytes.as_chunks::<8>();
+    for (i, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The top bit of each byte that is zero after the mask; above the first such byte it may be wrong.
+        let zeros = |masked: u64| masked.wrapping_sub(ONES) & !masked;
+        let quotes = zeros(word ^ (ONES * u64::from(b'"')));
+        let slashes = zeros(word ^ (ONES * u64::from(b'\\')));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (quotes | slashes | controls) & TOPS;
+        if found != 0 {
+            return i * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let from = words.len() * 8;
+    let special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    bytes[from..].iter().position(special).map_or(bytes.len(), |at| from + at)
 }
 
 /// Makes what a child printed safe to show: control characters (terminal escapes, direction marks) become
@@ -108,6 +128,27 @@ mod tests {
         let mut out = Vec::new();
         push_json_string(&mut out, "a\"b\\c\nd\u{1}é");
         assert_eq!(String::from_utf8(out).unwrap(), r#""a\"b\\c\nd\u0001é""#);
+    }
+
+    #[test]
+    fn the_first_special_byte_is_found_wherever_it_stands() {
+        let special = [0, 1, 0x1f, b'"', b'\\'];
+        for plain in [0x20, 0x21, b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+            for length in 0..27 {
+                let bytes = vec![plain; length];
+                assert_eq!(plain_prefix(&bytes), length, "{plain:#x}");
+                for (at, byte) in (0..length).flat_map(|at| special.map(|byte| (at, byte))) {
+                    let mut bytes = bytes.clone();
+                    bytes[at] = byte;
+                    assert_eq!(plain_prefix(&bytes), at, "{byte:#x} among {plain:#x}");
+                    for (after, second) in (at + 1..length).flat_map(|at| special.map(|byte| (at, byte))) {
+                        let mut bytes = bytes.clone();
+                        bytes[after] = second;
+                        assert_eq!(plain_prefix(&bytes), at);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,10 @@ mod wiring;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// A call makes some forty small allocations; the system's allocator would take a seventh of its time for them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     forbid_core_dumps();
     let cli = cli::Cli::parse();

@@ -393,41 +393,43 @@ impl Outline {
     }
 }
 
-/// Every member name that some method of ours reads.
+/// Every member name that some method of ours reads, the short ones first.
+const KNOWN: &[&str] = &[
+    "id",
+    "uri",
+    "ref",
+    "name",
+    "text",
+    "blob",
+    "error",
+    "_meta",
+    "level",
+    "method",
+    "params",
+    "result",
+    "cursor",
+    "taskId",
+    "jsonrpc",
+    "context",
+    "argument",
+    "mimeType",
+    "arguments",
+    "requestId",
+    "traceparent",
+    "capabilities",
+    "requestState",
+    "notifications",
+    "progressToken",
+    "inputResponses",
+    "protocolVersion",
+    "io.modelcontextprotocol/logLevel",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+];
+
 fn known(key: &str) -> Option<&'static str> {
-    const KNOWN: &[&str] = &[
-        "jsonrpc",
-        "id",
-        "method",
-        "params",
-        "result",
-        "error",
-        "_meta",
-        "name",
-        "arguments",
-        "uri",
-        "cursor",
-        "protocolVersion",
-        "capabilities",
-        "level",
-        "requestId",
-        "ref",
-        "argument",
-        "context",
-        "notifications",
-        "inputResponses",
-        "requestState",
-        "taskId",
-        "text",
-        "blob",
-        "mimeType",
-        "progressToken",
-        "traceparent",
-        "io.modelcontextprotocol/protocolVersion",
-        "io.modelcontextprotocol/clientCapabilities",
-        "io.modelcontextprotocol/logLevel",
-    ];
-    KNOWN.iter().find(|name| **name == key).copied()
+    let from = KNOWN.partition_point(|name| name.len() < key.len());
+    KNOWN[from..].iter().take_while(|name| name.len() == key.len()).find(|name| **name == key).copied()
 }
 
 #[cfg(test)]
@@ -448,6 +450,14 @@ mod tests {
             Ok(_) => panic!("{text} is no request"),
             Err(reject) => panic!("{text}: {}", reject.message),
         }
+    }
+
+    #[test]
+    fn every_known_name_is_found() {
+        for name in KNOWN {
+            assert_eq!(known(name), Some(*name));
+        }
+        assert_eq!((known(""), known("iD"), known("x".repeat(99).as_str())), (None, None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod session;
 mod stateless;
 
 use super::Mcp;
+use crate::patience::within;
 use crate::server::App;
 use axum::body::{Body, to_bytes};
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -60,13 +61,13 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
 
 /// The whole body, within its bounds of size and time.
 pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
-    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => {
+    match within(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Some(Ok(body)) => Ok(body),
+        Some(Err(_)) => {
             let what = format!("the body is over {limit} bytes or did not arrive whole");
             Err(Box::new(refuse(StatusCode::PAYLOAD_TOO_LARGE, &what)))
         }
-        Err(_) => Err(Box::new(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
+        None => Err(Box::new(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
     }
 }
 
@@ -119,6 +120,10 @@ struct Accept {
 impl Accept {
     fn of(headers: &HeaderMap) -> Accept {
         let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
+        // What nearly every client sends.
+        if value == "application/json, text/event-stream" {
+            return Accept { json: true, events: true };
+        }
         let has = |kind: &str| {
             value
                 .split(',')

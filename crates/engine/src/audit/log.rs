@@ -37,6 +37,9 @@ impl Default for Options {
     }
 }
 
+/// How often a call tries to have its record written before it waits for the one who writes.
+const TRIES: u32 = 8;
+
 /// Stands for a record that was written, to wait for with [`AuditLog::settled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
@@ -78,14 +81,13 @@ impl AuditLog {
 
     /// Records that `call` is about to run `spec`. Without this record nothing may run.
     pub fn begin(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Result<Begun, AuditError> {
-        let queued = self.queue_begin(call, spec);
-        queued.written()
+        self.queue_begin(call, spec).written()
     }
 
     /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
     pub async fn begin_together(self: &Arc<Self>, call: &Call, spec: &ToolSpec) -> Result<Begun, AuditError> {
-        let queued = self.queue_begin(call, spec);
-        self.let_others_in().await;
+        let mut queued = self.queue_begin(call, spec);
+        self.let_others_write(queued.number).await;
         queued.written()
     }
 
@@ -139,10 +141,17 @@ impl AuditLog {
         Queued { number: self.shared.enqueue(Kind::Begin, body), begun: Some(begun) }
     }
 
-    /// Lets the tasks that are ready now go first, where there can be any that record something.
-    async fn let_others_in(&self) {
-        if self.open.load(Ordering::Relaxed) > 1 {
+    /// Lets the tasks that are ready now go first, where there can be any that record something, and tries to write
+    /// without waiting: a thread that sleeps until another has written costs more than the write.
+    async fn let_others_write(&self, number: u64) {
+        if self.open.load(Ordering::Relaxed) <= 1 {
+            return;
+        }
+        for _ in 0..TRIES {
             step_back().await;
+            if self.shared.try_write(number) {
+                return;
+            }
         }
     }
 
@@ -187,8 +196,9 @@ impl Begun {
     /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
     pub async fn end_together(mut self, outcome: &Outcome) -> Result<Ticket, AuditError> {
         let body = self.ending(outcome);
-        let queued = QueuedEnd { log: &self.log, number: Some(self.log.shared.enqueue(Kind::End, body)) };
-        self.log.let_others_in().await;
+        let number = self.log.shared.enqueue(Kind::End, body);
+        let mut queued = QueuedEnd { log: &self.log, number: Some(number) };
+        self.log.let_others_write(number).await;
         queued.written()
     }
 
@@ -223,7 +233,7 @@ struct Queued {
 }
 
 impl Queued {
-    fn written(mut self) -> Result<Begun, AuditError> {
+    fn written(&mut self) -> Result<Begun, AuditError> {
         self.write().unwrap_or(Err(AuditError::Closed))
     }
 
@@ -251,7 +261,7 @@ struct QueuedEnd<'a> {
 }
 
 impl QueuedEnd<'_> {
-    fn written(mut self) -> Result<Ticket, AuditError> {
+    fn written(&mut self) -> Result<Ticket, AuditError> {
         self.write().unwrap_or(Err(AuditError::Closed))
     }
 

@@ -5,12 +5,17 @@ use super::AuditError;
 use super::log::Ticket;
 use super::sync::{Progress, Wake};
 use super::writer::{Entry, Kind, Writer};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use tokio::sync::watch;
 
 pub(super) struct Shared {
     queue: Mutex<Queue>,
     pub writer: Mutex<Combiner>,
+    /// Every record up to here was written or refused.
+    done: AtomicU64,
+    /// Whether some refusal is still to be told, of whatever record.
+    refusals: AtomicBool,
     pub wake: Wake,
     pub progress: watch::Sender<Progress>,
     /// One pass of syncing at a time.
@@ -34,6 +39,8 @@ impl Shared {
         Shared {
             queue: Mutex::new(Queue { entries: Vec::new(), last: 0 }),
             writer: Mutex::new(Combiner { writer, batch: Vec::new(), closing: false }),
+            done: AtomicU64::new(0),
+            refusals: AtomicBool::new(false),
             wake: Wake::default(),
             progress: watch::Sender::new(Progress::default()),
             passes: Mutex::new(()),
@@ -57,12 +64,41 @@ impl Shared {
 
     /// Writes what is queued, unless someone else has written this record already.
     pub fn write_until(&self, number: u64) -> Result<Ticket, AuditError> {
+        if self.is_done(number) && !self.refusals.load(Ordering::Acquire) {
+            return Ok(Ticket(number));
+        }
         let mut combiner = lock(&self.writer);
+        self.write_queued(&mut combiner, number);
+        let result = combiner.writer.result(number);
+        self.refusals.store(combiner.writer.has_refusals(), Ordering::Release);
+        result.map(|()| Ticket(number))
+    }
+
+    /// Whether the record is written, or refused, now; `false` while someone else writes. Its result is still to be had.
+    pub fn try_write(&self, number: u64) -> bool {
+        if self.is_done(number) {
+            return true;
+        }
+        let mut combiner = match self.writer.try_lock() {
+            Ok(combiner) => combiner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        self.write_queued(&mut combiner, number);
+        true
+    }
+
+    fn write_queued(&self, combiner: &mut Combiner, number: u64) {
         if combiner.writer.done() < number {
             std::mem::swap(&mut lock(&self.queue).entries, &mut combiner.batch);
             combiner.write();
+            self.refusals.store(combiner.writer.has_refusals(), Ordering::Release);
+            self.done.store(combiner.writer.done(), Ordering::Release);
         }
-        combiner.writer.result(number).map(|()| Ticket(number))
+    }
+
+    fn is_done(&self, number: u64) -> bool {
+        self.done.load(Ordering::Acquire) >= number
     }
 
     /// Tries again to write what is owed. Answers whether something still is.

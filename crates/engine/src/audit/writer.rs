@@ -91,6 +91,11 @@ impl Writer {
         self.failed.remove(&number).map_or(Ok(()), Err)
     }
 
+    /// Whether there is a refusal that its caller has not asked for yet.
+    pub fn has_refusals(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     /// Refuses every new call from now on; ends are still written.
     pub fn stop(&mut self, why: AuditError) {
         self.stop.get_or_insert(why);

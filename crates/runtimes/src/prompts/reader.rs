@@ -130,6 +130,10 @@ impl Reader<'_> {
 
     /// Files that look like prompts and are not registered: someone forgot a line.
     pub fn strays(&mut self, registered: &[Registered]) {
+        // Nothing below a folder that is not there can be watched.
+        if !self.files.exists(Path::new("prompts")) {
+            return;
+        }
         let known: BTreeSet<PathBuf> = registered
             .iter()
             .flat_map(|Registered { name: PackName { domain, name }, majors, .. }| {

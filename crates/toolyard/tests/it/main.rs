@@ -31,6 +31,7 @@ mod escape;
 mod examples;
 mod files;
 mod http;
+mod instructions;
 mod jobs;
 mod kept;
 mod kills;

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use toolyard_protocol::text::plain_prefix;
 
 /// Deeper nesting has no honest use and breaks recursive readers.
 pub const MAX_DEPTH: usize = 128;
@@ -84,8 +85,10 @@ pub fn scan(bytes: &[u8]) -> Result<Kind, Defect> {
 pub struct Tokens<'a> {
     text: &'a str,
     at: usize,
-    /// One entry per open container: the members seen so far, or `None` in an array.
+    /// One entry per open container: its members, or `None` in an array.
     open: Vec<Option<Members<'a>>>,
+    /// The first names of all open objects, one object's after the other's.
+    names: Vec<Cow<'a, str>>,
     expect: Expect,
 }
 
@@ -105,7 +108,7 @@ impl<'a> Tokens<'a> {
             let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
             place(&before, before.len(), "invalid UTF-8")
         })?;
-        Ok(Tokens { text, at: 0, open: Vec::new(), expect: Expect::Value })
+        Ok(Tokens { text, at: 0, open: Vec::new(), names: Vec::new(), expect: Expect::Value })
     }
 
     /// The next token and the byte offset where it starts; `None` after the one value.
@@ -176,7 +179,9 @@ impl<'a> Tokens<'a> {
     fn close(&mut self, token: Token<'a>) -> (Token<'a>, usize) {
         let start = self.at;
         self.at += 1;
-        self.open.pop();
+        if let Some(Some(members)) = self.open.pop() {
+            self.names.truncate(members.from);
+        }
         self.value_done();
         (token, start)
     }
@@ -194,7 +199,7 @@ impl<'a> Tokens<'a> {
         }
         self.at += 1;
         if let Some(Some(members)) = self.open.last_mut()
-            && !members.insert(key.clone())
+            && !members.insert(&mut self.names, &key)
         {
             return Err(self.defect(start, format!("the member \"{}\" appears twice", short(&key))));
         }
@@ -211,7 +216,7 @@ impl<'a> Tokens<'a> {
                 }
                 self.at += 1;
                 let object = byte == b'{';
-                self.open.push(object.then(Members::default));
+                self.open.push(object.then(|| Members { from: self.names.len(), many: None }));
                 self.expect = if object { Expect::FirstKeyOrEnd } else { Expect::FirstValueOrEnd };
                 return Ok((if object { Token::ObjectStart } else { Token::ArrayStart }, start));
             }
@@ -267,20 +272,15 @@ impl<'a> Tokens<'a> {
     fn string(&mut self) -> Result<Cow<'a, str>, Defect> {
         let start = self.at + 1;
         let bytes = self.text.as_bytes();
-        let mut at = start;
-        loop {
-            match bytes.get(at) {
-                Some(b'"') => {
-                    self.at = at + 1;
-                    return Ok(Cow::Borrowed(&self.text[start..at]));
-                }
-                Some(b'\\') => return self.escaped_string(start, at).map(Cow::Owned),
-                Some(0..=0x1f) => {
-                    return Err(self.defect(at, "a control character stands unescaped in a string"));
-                }
-                Some(_) => at += 1,
-                None => return Err(self.defect(start - 1, "a string is not closed")),
+        let at = start + plain_prefix(&bytes[start..]);
+        match bytes.get(at) {
+            Some(b'"') => {
+                self.at = at + 1;
+                Ok(Cow::Borrowed(&self.text[start..at]))
             }
+            Some(b'\\') => self.escaped_string(start, at).map(Cow::Owned),
+            Some(_) => Err(self.defect(at, "a control character stands unescaped in a string")),
+            None => Err(self.defect(start - 1, "a string is not closed")),
         }
     }
 
@@ -355,25 +355,26 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The member names of one object; a set only where a list would be slow.
-#[derive(Default)]
+/// The member names of one object: the first few in a list that all objects share, the others in a set.
 struct Members<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: std::collections::HashSet<Cow<'a, str>>,
+    /// Where its names begin in the list. The object is the innermost one whenever a name is added.
+    from: usize,
+    many: Option<Box<std::collections::HashSet<Cow<'a, str>>>>,
 }
 
 impl<'a> Members<'a> {
     const FEW: usize = 12;
 
-    fn insert(&mut self, key: Cow<'a, str>) -> bool {
-        if self.few.contains(&key) {
+    fn insert(&mut self, names: &mut Vec<Cow<'a, str>>, key: &Cow<'a, str>) -> bool {
+        let few = &names[self.from..];
+        if few.contains(key) {
             return false;
         }
-        if self.few.len() < Self::FEW {
-            self.few.push(key);
+        if few.len() < Self::FEW {
+            names.push(key.clone());
             return true;
         }
-        self.many.insert(key)
+        self.many.get_or_insert_default().insert(key.clone())
     }
 }
 

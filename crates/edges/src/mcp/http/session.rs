@@ -6,6 +6,7 @@ use super::super::session::Session;
 use super::super::session_caller::Out;
 use super::super::{Mcp, handshake, sse};
 use super::{Accept, fail, json, not_allowed, refuse, text};
+use crate::patience::within;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -183,7 +184,7 @@ async fn long(
         }
     }
     let plain = if accept.events {
-        tokio::time::timeout(STREAM_AFTER, outbox.plain()).await.ok().flatten()
+        within(STREAM_AFTER, outbox.plain()).await.flatten()
     } else {
         outbox.plain().await
     };

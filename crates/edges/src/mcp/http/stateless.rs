@@ -5,6 +5,7 @@ use super::super::stateless::{self, Course, Under};
 use super::super::turn::Step;
 use super::super::{Mcp, listen};
 use super::{Accept, VERSION, fail, json};
+use crate::patience::within;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -92,9 +93,9 @@ fn agree_on_arguments(mcp: &Mcp, headers: &HeaderMap, tool: &str, request: &Requ
 async fn turn(mcp: &Arc<Mcp>, mut under: Box<Under>, accept: Accept) -> Response {
     loop {
         let step = if accept.events {
-            match tokio::time::timeout(STREAM_AFTER, under.turn.step()).await {
-                Ok(step) => step,
-                Err(_) => return stream(mcp, under, None),
+            match within(STREAM_AFTER, under.turn.step()).await {
+                Some(step) => step,
+                None => return stream(mcp, under, None),
             }
         } else {
             under.turn.step().await

@@ -275,7 +275,7 @@ fn what_has_no_walls_says_so() {
     let yard = Yard::new();
     yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
     let checked = yard.run(&["check"]).expect(0).stdout;
-    assert!(checked.contains("note: tools/free.tool.yaml:it runs without a sandbox"), "{checked}");
+    assert!(checked.contains("note: tools/free.tool.yaml: it runs without a sandbox"), "{checked}");
     assert!(yard.run(&["list"]).expect(0).stdout.contains("(no sandbox)"));
     assert_eq!(yard.run(&["list", "--json"]).expect(0).json()[0]["sandbox"], "none");
     assert!(yard.run(&["doctor"]).expect(0).stdout.contains("without a sandbox"));
