@@ -1,7 +1,7 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
 use crate::mcp::{self, Mcp, Patience, Upgrade};
-use crate::peers::Peers;
+use crate::peers::{Counted, Peers};
 use crate::v1::{self, V1};
 use crate::{guard, plain};
 use axum::Router;
@@ -78,20 +78,20 @@ pub async fn serve(
         let accepted = tokio::select! {
             _ = &mut stop => break,
             () = &mut tending => continue,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &places, &peers) => accepted,
             // Finished connections are collected as we go, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
         let (stream, address, place) = accepted;
-        let Some(counted) = peers.count(address) else {
-            connections.spawn(turn_away(stream, place));
-            continue;
+        let counted = match peers.count(address, place) {
+            Ok(counted) => counted,
+            Err(place) => {
+                connections.spawn(turn_away(stream, place));
+                continue;
+            }
         };
-        let (door, stopped) = (door.clone(), stopped.clone());
-        connections.spawn(async move {
-            connection(stream, door, stopped).await;
-            drop((counted, place));
-        });
+        let (door, stopped, caller) = (door.clone(), stopped.clone(), counted.clone());
+        counted.may_be_cut(connections.spawn(connection(stream, door, caller, stopped)));
     }
     drop(listener);
     mcp.stop();
@@ -106,9 +106,16 @@ pub async fn serve(
 
 type Place = tokio::sync::OwnedSemaphorePermit;
 
-/// Waits for a free place first: over the bound, new connections queue in the kernel.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, IpAddr, Place) {
+/// Waits for a free place first: over the bound, new connections queue in the kernel, and the silent make room.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    peers: &Peers,
+) -> (TcpStream, IpAddr, Place) {
     loop {
+        if places.available_permits() == 0 {
+            peers.make_room();
+        }
         let Ok(place) = places.clone().acquire_owned().await else {
             // The semaphore is never closed; waiting for ever is what "no place" means.
             return std::future::pending().await;
@@ -179,7 +186,7 @@ impl Door {
     }
 }
 
-async fn connection(stream: TcpStream, door: Door, mut stopped: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, door: Door, caller: Arc<Counted>, mut stopped: watch::Receiver<bool>) {
     let (options, upgraded) = (door.app.options.clone(), Upgraded::default());
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
@@ -192,7 +199,10 @@ async fn connection(stream: TcpStream, door: Door, mut stopped: watch::Receiver<
         http.max_headers(options.max_headers);
     }
     let left = upgraded.clone();
-    let service = service_fn(move |request| door.clone().enter(request, left.clone()));
+    let service = service_fn(|request| {
+        caller.speaks();
+        door.clone().enter(request, left.clone())
+    });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let over = tokio::select! {
         // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.

@@ -36,6 +36,7 @@ pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
 async fn run_server(yard: Yard) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let server = &yard.config.server;
+    let options = within_descriptors(options(server));
     let listener = TcpListener::bind(server.listen).await.map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))
             .hint("another program may use the port; choose one with --listen")
@@ -49,7 +50,7 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let taking_up = tokio::spawn(take_up_jobs(engine.clone()));
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
-    serve(listener, engine.clone(), mcp, options(server), stop_signal()?).await;
+    serve(listener, engine.clone(), mcp, options, stop_signal()?).await;
     drop(watcher);
     taking_up.abort();
     if let Some(jobs) = engine.jobs.if_open() {
@@ -90,6 +91,31 @@ pub fn options(server: &Server) -> Options {
         ping: server.ping,
         drain: server.drain,
     }
+}
+
+/// Takes all descriptors the system allows, since the usual first limit of 1,024 is soon used up by idle connections, and
+/// keeps a quarter for tools and files: a server without descriptors could not even turn anyone away.
+fn within_descriptors(mut options: Options) -> Options {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls use `limit` alone.
+    let known = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && {
+            let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0
+        }
+    };
+    let descriptors = if known { limit.rlim_max } else { limit.rlim_cur };
+    let most = usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX).max(1);
+    if options.max_connections > most {
+        let wanted = options.max_connections;
+        output::note(format!(
+            "warning: max_connections is {wanted}, but only {descriptors} files may be open at once (ulimit -Hn): \
+             {most} connections are served"
+        ));
+        options.max_connections = most;
+        options.max_connections_per_peer = options.max_connections_per_peer.min(most.div_ceil(10) * 9);
+    }
+    options
 }
 
 /// Resolves at the first SIGINT or SIGTERM.

@@ -2,7 +2,7 @@
 
 use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually, marker, processes_with};
 use serde_json::json;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,10 @@ fn a_body_over_the_bound_is_413() {
 #[test]
 fn one_address_cannot_take_every_place() {
     let (_yard, server) = serve("max_connections_per_peer = 3");
-    let held: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let mut held: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut held {
+        assert_eq!(client.send("GET", "/healthz", &[], b"").status, 200);
+    }
     let refused = server.get("/healthz");
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     let why = String::from_utf8(refused.body).unwrap();
@@ -50,6 +53,26 @@ fn one_address_cannot_take_every_place() {
     eventually("the places are free again", PATIENCE, || {
         Client::connect(&server.address).send("GET", "/healthz", &[], b"").status == 200
     });
+}
+
+#[test]
+fn connections_that_never_ask_for_anything_make_room_for_those_who_do() {
+    for settings in ["max_connections_per_peer = 3", "max_connections = 3\nmax_connections_per_peer = 3"] {
+        let (_yard, server) = serve(settings);
+        let mut speaking = server.client();
+        assert_eq!(speaking.send("GET", "/healthz", &[], b"").status, 200);
+        let mut half_open: Vec<TcpStream> =
+            (0..10).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+        for stream in &mut half_open {
+            // Those that were cut already refuse it.
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: ");
+        }
+        assert_eq!(server.get("/healthz").status, 200, "{settings}");
+        assert_eq!(speaking.send("GET", "/healthz", &[], b"").status, 200, "{settings}: it was there first");
+        half_open[0].set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let cut = half_open[0].read(&mut [0; 100]);
+        assert!(matches!(&cut, Ok(0)) || cut.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    }
 }
 
 #[test]

@@ -150,8 +150,17 @@ impl Server {
 
     /// The largest resident memory so far, in kilobytes.
     pub fn peak_memory_kb(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// The resident memory now, in kilobytes.
+    pub fn memory_kb(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
