@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod config;
+mod memory;
 mod output;
 mod person;
 mod progress;

@@ -225,7 +225,9 @@ pub fn small_runtime() -> Result<tokio::runtime::Runtime, Error> {
 
 /// A runtime that uses every core.
 pub fn large_runtime() -> Result<tokio::runtime::Runtime, Error> {
-    finish(tokio::runtime::Builder::new_multi_thread())
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.on_thread_park(crate::memory::before_sleep);
+    finish(builder)
 }
 
 fn finish(mut builder: tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, Error> {

@@ -1,6 +1,7 @@
 //! `toolyard serve [DIR]`: the server in the foreground, until told to stop.
 
 use crate::config::{Server, parse_listen};
+use crate::memory;
 use crate::output;
 use crate::reload;
 use crate::wiring::{Place, Yard, large_runtime};
@@ -48,6 +49,7 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
     let taking_up = tokio::spawn(take_up_jobs(engine.clone()));
+    tokio::spawn(memory::give_back());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     serve(listener, engine.clone(), mcp, options, stop_signal()?).await;

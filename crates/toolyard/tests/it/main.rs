@@ -30,6 +30,8 @@ mod environment;
 mod escape;
 mod examples;
 mod files;
+mod flood;
+mod hostile;
 mod http;
 mod instructions;
 mod jobs;

@@ -1,0 +1,164 @@
+//! Thousands of hostile connections at once, on the default bounds, while an ordinary client goes on working.
+
+use crate::support::{Server, Yard, eventually};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const HALF_OPEN: usize = 3000;
+const SLOW_READERS: usize = 1000;
+const FLOOD: Duration = Duration::from_secs(10);
+const CALLS: usize = 2000;
+
+#[test]
+fn half_open_connections_slow_readers_and_garbage_do_not_disturb_another_client() {
+    let yard = Yard::new();
+    yard.file("toolyard.toml", "[builtin]\necho = true\n");
+    // The server starts with the limit that most systems give; it is the server's to raise it.
+    let most = allow_descriptors(1024);
+    let server = yard.serve();
+    assert!(most > 5000, "{most} descriptors are too few to try this; raise the hard limit (ulimit -Hn)");
+    allow_descriptors(most);
+    calls(&server, CALLS);
+    let quiet = median(calls(&server, CALLS));
+    let before = server.memory_kb();
+
+    let mut hostile: Vec<TcpStream> = (0..HALF_OPEN).map(|_| half_open(&server.address)).collect();
+    hostile.extend((0..SLOW_READERS).map(|number| slow_reader(&server.address, number % 2 == 0)));
+    let (over, garbage) = (AtomicBool::new(false), AtomicU64::new(0));
+    let busy = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                garbage.fetch_add(say_garbage(&server.address), Ordering::Relaxed);
+            }
+        });
+        let until = Instant::now() + FLOOD;
+        let mut busy = Vec::new();
+        while Instant::now() < until {
+            busy.extend(calls(&server, 50));
+        }
+        over.store(true, Ordering::Relaxed);
+        busy
+    });
+    let during = server.memory_kb();
+    drop(hostile);
+
+    // On a machine that does other things too, quiet is what is slower: before or afterwards.
+    let afterwards = median(calls(&server, CALLS));
+    let (made, slowed) = (busy.len(), median(busy));
+    eprintln!(
+        "p50 of a call: {quiet:?} before, {slowed:?} during ({made} calls, {} kB of garbage), {afterwards:?} after",
+        garbage.load(Ordering::Relaxed) / 1024
+    );
+    let after = settled(&server, before);
+    eprintln!("memory: {before} kB before, {during} kB during, {after} kB after");
+    assert!(garbage.load(Ordering::Relaxed) > 1 << 20, "that is no flood");
+    assert!(slowed <= 2 * quiet.max(afterwards), "{slowed:?} against {quiet:?} and {afterwards:?}");
+    assert!(after <= before + before / 10, "{after} kB, and {before} kB before");
+}
+
+/// What is resident when it has fallen to within a tenth of `before`, or after some seconds without that.
+fn settled(server: &Server, before: u64) -> u64 {
+    let until = Instant::now() + Duration::from_secs(10);
+    while server.memory_kb() > before + before / 10 && Instant::now() < until {
+        // Memory is given back by a server that does something.
+        calls(server, 10);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.memory_kb()
+}
+
+/// How long each call of the echo takes, on one new connection; each must succeed.
+fn calls(server: &Server, number: usize) -> Vec<Duration> {
+    let mut client = server.client();
+    let one = |_| {
+        let started = Instant::now();
+        let answer = client.send("POST", "/mcp/tool/yard.echo", &[], br#"{"message":"hello"}"#);
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        started.elapsed()
+    };
+    (0..number).map(one).collect()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn half_open(address: &str) -> TcpStream {
+    let mut stream = connect(address);
+    stream.write_all(b"POST /mcp/tool/yard.echo HTTP/1.1\r\nhost: local").unwrap();
+    stream
+}
+
+/// Asks for a stream without end, or for more than the buffers between the two hold, and reads nothing of it.
+fn slow_reader(address: &str, stream: bool) -> TcpStream {
+    let mut connection = narrow(address);
+    if stream {
+        connection.write_all(b"GET /sse HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        return connection;
+    }
+    let body = format!(r#"{{"message":"{}"}}"#, "x".repeat(60_000));
+    let head = "POST /mcp/tool/yard.echo HTTP/1.1\r\nhost: localhost\r\ncontent-length:";
+    connection.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    connection
+}
+
+/// A connection whose segments and window are so small that the kernel keeps little of what is sent on it.
+fn narrow(address: &str) -> TcpStream {
+    let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let to = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the descriptor is new and ours alone, and each value is read for its own size.
+    unsafe {
+        let stream = TcpStream::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0));
+        for (level, option, value) in
+            [(libc::IPPROTO_TCP, libc::TCP_MAXSEG, 536), (libc::SOL_SOCKET, libc::SO_RCVBUF, 4096)]
+        {
+            let value: libc::c_int = value;
+            let (size, value) = (size_of_val(&value) as libc::socklen_t, std::ptr::from_ref(&value).cast());
+            assert_eq!(libc::setsockopt(stream.as_raw_fd(), level, option, value, size), 0);
+        }
+        let size = size_of_val(&to) as libc::socklen_t;
+        assert_eq!(libc::connect(stream.as_raw_fd(), std::ptr::from_ref(&to).cast(), size), 0);
+        stream
+    }
+}
+
+/// Sends what is no HTTP until it is cut off, and says how much that was.
+fn say_garbage(address: &str) -> u64 {
+    let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let garbage: Vec<u8> = (0..65_536u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let sent = (0..16).take_while(|_| stream.write_all(&garbage).is_ok()).count();
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.read(&mut [0; 1024]);
+    (sent * garbage.len()) as u64
+}
+
+fn connect(address: &str) -> TcpStream {
+    let mut stream = None;
+    eventually("a connection is accepted", Duration::from_secs(10), || {
+        stream = TcpStream::connect(address).ok();
+        stream.is_some()
+    });
+    stream.unwrap()
+}
+
+/// Sets how many descriptors this process may have, and gives the most it could ask for.
+fn allow_descriptors(number: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls use `limit` alone.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        let wanted = libc::rlimit { rlim_cur: number.min(limit.rlim_max), ..limit };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &wanted), 0);
+    }
+    limit.rlim_max
+}

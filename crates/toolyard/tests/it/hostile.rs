@@ -1,0 +1,138 @@
+//! Hostile input on the default configuration: each is refused in the right words, and costs little memory.
+
+use crate::mcp::{initialize, post};
+use crate::support::{Client, Kind, Server, Yard};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// A server that knows nothing but its defaults.
+fn serve() -> (Yard, Server) {
+    let yard = Yard::new();
+    yard.shell(Kind::Cli, "tool", "echo 1");
+    let server = yard.serve();
+    assert_eq!(server.post("tool", "{}").status, 200);
+    (yard, server)
+}
+
+const MCP: [(&str, &str); 2] =
+    [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+
+/// What `act` adds to the largest memory so far, in kilobytes.
+fn rise(what: &str, server: &Server, act: impl FnOnce()) -> u64 {
+    let before = server.peak_memory_kb();
+    act();
+    let rise = server.peak_memory_kb() - before;
+    eprintln!("{what}: memory rose by {rise} kB");
+    rise
+}
+
+#[test]
+fn bodies_over_four_mebibytes_are_413_and_memory_stays_flat() {
+    let (_yard, server) = serve();
+    let large = vec![b' '; (4 << 20) + 1];
+    let rise = rise("40 bodies over the bound", &server, || {
+        for _ in 0..20 {
+            for path in ["/mcp", "/mcp/tool/tool"] {
+                let mut client = server.client();
+                // The server need not read to the end what is too large.
+                let _ = client.write("POST", path, &MCP, &large);
+                assert_eq!(client.head().unwrap().status, 413, "{path}");
+            }
+        }
+    });
+    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    assert_eq!(server.post("tool", "{}").status, 200);
+}
+
+#[test]
+fn a_body_announced_and_never_sent_holds_no_memory() {
+    let (_yard, server) = serve();
+    let mut waiting = Vec::new();
+    let rise = rise("500 bodies announced and not sent", &server, || {
+        for _ in 0..500 {
+            let mut stream = server.client().connection();
+            let head = "POST /mcp/tool/tool HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4194304\r\n\r\n{";
+            stream.write_all(head.as_bytes()).unwrap();
+            waiting.push(stream);
+        }
+        assert_eq!(server.post("tool", "{}").status, 200, "others are served");
+    });
+    assert!(rise < 32 * 1024, "memory rose by {rise} kB, which is {} kB each", rise / 500);
+}
+
+#[test]
+fn what_is_no_message_is_refused_with_its_code_and_costs_no_memory() {
+    let (_yard, server) = serve();
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}1{}}}"#,
+        "[".repeat(1_000_000),
+        "]".repeat(1_000_000)
+    );
+    let endless = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "{\"a\":".repeat(800_000));
+    let rise = rise("hostile messages", &server, || {
+        for (what, body, code) in [
+            ("a million brackets", deep.as_bytes(), -32700),
+            ("objects that never end", endless.as_bytes(), -32700),
+            ("no UTF-8", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}", -32700),
+            ("a float as id", br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600),
+            ("null as id", br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+            ("an object as id", br#"{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}"#, -32600),
+        ] {
+            let answer = server.client().send("POST", "/mcp", &MCP, body);
+            let found = (answer.status, answer.json()["error"]["code"].as_i64());
+            assert_eq!(found, (400, Some(code)), "{what}: {}", String::from_utf8_lossy(&answer.body));
+        }
+        for body in [deep.as_bytes(), b"{\"a\":\"\xff\"}"] {
+            assert_eq!(server.post("tool", body).status, 400);
+        }
+    });
+    assert!(rise < 24 * 1024, "memory rose by {rise} kB");
+}
+
+#[test]
+fn one_id_in_flight_five_times_is_answered_five_times() {
+    let yard = Yard::new();
+    yard.shell(Kind::Cli, "nap", "sleep 1; echo 1");
+    let server = yard.serve();
+    let session = session(&server);
+    // The first is answered by its result, and so is each of the others, or by a refusal of the id that is in use.
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nap"}});
+    let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
+    for client in &mut clients {
+        let headers = [MCP[0], ("accept", "application/json"), ("mcp-session-id", session.as_str())];
+        client.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
+    }
+    for client in &mut clients {
+        let answer = client.read().unwrap().json();
+        assert_eq!(answer["id"], 7, "{answer}");
+        assert!(answer["result"].is_object() || answer["error"]["code"] == -32600, "{answer}");
+    }
+}
+
+#[test]
+fn ten_thousand_idle_sessions_take_ten_kilobytes_each_at_most() {
+    let (_yard, server) = serve();
+    let mut client = server.client();
+    let hello: Value = initialize();
+    let one = |client: &mut Client| {
+        post(client, &[], &hello);
+        client.read().unwrap().header("mcp-session-id").unwrap().to_owned()
+    };
+    let first = one(&mut client);
+    let before = server.memory_kb();
+    for _ in 0..10_000 {
+        assert_ne!(one(&mut client), first);
+    }
+    let each = server.memory_kb().saturating_sub(before) * 1024 / 10_000;
+    eprintln!("an idle session takes {each} bytes");
+    assert!(each <= 10 * 1024, "{each} bytes each");
+    post(&mut client, &[("mcp-session-id", &first)], &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    assert_eq!(client.read().unwrap().json()["result"], json!({}), "the first of them is still there");
+    assert_eq!(server.post("tool", "{}").status, 200);
+}
+
+fn session(server: &Server) -> String {
+    let mut client = server.client();
+    post(&mut client, &[], &initialize());
+    client.read().unwrap().header("mcp-session-id").unwrap().to_owned()
+}
