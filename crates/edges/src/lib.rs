@@ -7,5 +7,5 @@ mod query;
 mod server;
 mod v1;
 
-pub use mcp::{Mcp, McpOptions, Services, serve_stdio};
+pub use mcp::{Mcp, McpOptions, Services, serve_framed, serve_stdio};
 pub use server::{Options, serve};

@@ -159,8 +159,7 @@ fn read_line(line: &[u8]) -> Result<Option<u64>, Fault> {
     let shown = || String::from_utf8_lossy(line).chars().take(60).collect::<String>();
     let text = std::str::from_utf8(line).ok();
     let text = text.filter(|text| text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
-    let (name, value) =
-        text.and_then(|text| text.split_once(':')).ok_or_else(|| Fault::NoHeader(shown()))?;
+    let (name, value) = text.and_then(|text| text.split_once(':')).ok_or_else(|| Fault::NoHeader(shown()))?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err(Fault::NoHeader(shown()));

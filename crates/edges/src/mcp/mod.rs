@@ -7,6 +7,8 @@
 mod calls;
 mod catalogue;
 mod changes;
+mod dialect;
+mod framed;
 mod general;
 mod handshake;
 mod http;
@@ -24,6 +26,7 @@ mod talk;
 mod tasks;
 mod turn;
 
+pub use framed::serve_framed;
 pub(crate) use http::handle;
 pub use stdio::serve_stdio;
 
@@ -112,6 +115,11 @@ impl Mcp {
     /// The resources, for other edges.
     pub fn resources(&self) -> Arc<dyn Resources> {
         self.services.resources.clone()
+    }
+
+    /// The prompts, for other edges.
+    pub fn prompts(&self) -> Arc<dyn Prompts> {
+        self.services.prompts.clone()
     }
 
     fn offer(&self) -> Offer {

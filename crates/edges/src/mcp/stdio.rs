@@ -35,11 +35,11 @@ pub async fn serve_stdio(
 ) {
     let (line, queue) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write(queue, output));
-    let mut peer = Peer { mcp, line, session: None, general: None, calls: Arc::default() };
+    let mut peer = Peer { mcp, line, session: None, general: None, calls: Arc::default(), closed: false };
     let mut input = BufReader::new(input);
     let mut text = Vec::new();
     let mut stop = std::pin::pin!(stop);
-    while !writer.is_finished() {
+    while !writer.is_finished() && !peer.closed {
         let read = tokio::select! {
             read = read_line(&mut input, &mut text, max_line) => read,
             () = &mut stop => Read::End,
@@ -67,6 +67,8 @@ struct Peer {
     general: Option<JoinHandle<()>>,
     /// Requests without a handshake.
     calls: Arc<Calls>,
+    /// The client said that it is done.
+    closed: bool,
 }
 
 impl Peer {
@@ -77,8 +79,7 @@ impl Peer {
         match jsonrpc::read(&line) {
             Incoming::One(message) => self.message(message).await,
             Incoming::Batch(messages) => {
-                let allowed =
-                    self.session.as_ref().is_some_and(|session| session.hello.revision.has_batches());
+                let allowed = self.session.as_ref().is_some_and(|session| session.hello.has_batches());
                 if !allowed {
                     let what = "batches exist in revision 2025-03-26 only; send one message per line";
                     return self.send(Reject::invalid(None, what).write()).await;
@@ -96,8 +97,10 @@ impl Peer {
             Err(reject) => self.send(reject.write()).await,
             Ok(Message::Notification(notification)) => self.notified(&notification),
             Ok(Message::Response(response)) => {
-                if let Some(session) = &self.session {
-                    handshake::responded(session, response);
+                let answer =
+                    self.session.as_ref().and_then(|session| handshake::responded(session, response));
+                if let Some(answer) = answer {
+                    self.send(answer).await;
                 }
             }
             Ok(Message::Request(request)) => {
@@ -114,7 +117,8 @@ impl Peer {
         }
     }
 
-    fn notified(&self, notification: &Notification) {
+    fn notified(&mut self, notification: &Notification) {
+        self.closed |= self.session.is_some() && handshake::is_closed(notification);
         if let Some(session) = &self.session {
             handshake::notified(session, notification);
         }
@@ -135,7 +139,7 @@ impl Peer {
             Err(message) => return self.send(Failure::params(message).write(Some(&request.id))).await,
         };
         let session = Arc::new(Session::new(Identity::local(), hello));
-        self.send(hello::write_initialize(&request.id, hello.revision, self.mcp.offer())).await;
+        self.send(hello::write_welcome(&request.id, &hello, self.mcp.offer())).await;
         let mut general = General::open(&self.mcp, session.clone(), None);
         let line = self.line.clone();
         self.session = Some(session);
