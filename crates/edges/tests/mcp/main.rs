@@ -8,6 +8,7 @@
 
 mod bounds;
 mod client;
+mod dialects;
 mod handshake;
 mod server;
 mod services;
