@@ -9,6 +9,7 @@
 mod bounds;
 mod client;
 mod dialects;
+mod framed;
 mod handshake;
 mod server;
 mod services;
