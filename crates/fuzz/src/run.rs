@@ -5,7 +5,8 @@ use crate::mutate::{Random, mutate};
 use crate::targets::Target;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Inputs that are kept because they made a reader do something new.
@@ -51,6 +52,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
     let known = pool.len() as u64;
     let mut random = Random::new(limits.seed);
     let mut seen = HashSet::new();
+    let watched = Watched::start(findings.join(format!("{}-hangs", target.name)), limits.time * 4);
     let begun = Instant::now();
     let mut report = Report {
         cases: limits.cases.max(known),
@@ -68,6 +70,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         }
         let fresh = case >= known;
         let input = if fresh { mutate(&mut random, &pool) } else { pool[case as usize].clone() };
+        watched.begin(&input);
         let before = memory::mark();
         let started = Instant::now();
         let answer = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
@@ -100,6 +103,46 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         return Err(format!("{}: {} bytes more are in use at the end", target.name, report.growth));
     }
     Ok(report)
+}
+
+/// Sees to it that a case without end is found: its input is kept, and the process ends.
+struct Watched(Arc<Mutex<Case>>);
+
+/// What runs now, and since when.
+type Case = Option<(Instant, Vec<u8>)>;
+
+impl Watched {
+    fn start(file: PathBuf, limit: Duration) -> Watched {
+        let current = Arc::<Mutex<Case>>::default();
+        let seen = Arc::downgrade(&current);
+        std::thread::spawn(move || {
+            while let Some(current) = seen.upgrade() {
+                if let Some((since, input)) = &*lock(&current)
+                    && since.elapsed() > limit
+                {
+                    // Nobody is left to tell if this fails; the end of the process is seen either way.
+                    let _ = file.parent().map(std::fs::create_dir_all);
+                    let _ = std::fs::write(&file, input);
+                    std::process::abort();
+                }
+                drop(current);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        Watched(current)
+    }
+
+    fn begin(&self, input: &[u8]) {
+        let mut current = lock(&self.0);
+        let (since, kept) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
+        *since = Instant::now();
+        kept.clear();
+        kept.extend_from_slice(input);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The files of the folder in the order of their names.
