@@ -8,6 +8,8 @@ mod backlog;
 mod calls;
 mod catalogue;
 mod changes;
+mod dialect;
+mod framed;
 mod general;
 mod handshake;
 mod http;
@@ -29,6 +31,7 @@ mod tasks;
 mod turn;
 mod websocket;
 
+pub use framed::serve_framed;
 pub(crate) use http::handle;
 pub(crate) use legacy::{message, stream};
 pub use stdio::serve_stdio;
@@ -122,6 +125,11 @@ impl Mcp {
     /// The resources, for other edges.
     pub fn resources(&self) -> Arc<dyn Resources> {
         self.services.resources.clone()
+    }
+
+    /// The prompts, for other edges.
+    pub fn prompts(&self) -> Arc<dyn Prompts> {
+        self.services.prompts.clone()
     }
 
     fn offer(&self) -> Offer {

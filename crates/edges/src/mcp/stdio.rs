@@ -25,7 +25,7 @@ pub async fn serve_stdio(
     let mut input = BufReader::new(input);
     let mut text = Vec::new();
     let mut stop = std::pin::pin!(stop);
-    while !writer.is_finished() {
+    while !writer.is_finished() && !peer.is_closed() {
         let read = tokio::select! {
             read = read_line(&mut input, &mut text, max_line) => read,
             () = &mut stop => Read::End,
