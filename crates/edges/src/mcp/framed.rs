@@ -2,11 +2,12 @@
 
 use super::calls::Calls;
 use super::{Mcp, STOPPING};
+use crate::patience::until_over;
 use crate::plain as routes;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Nobody, Outcome};
@@ -152,12 +153,7 @@ impl Peer {
     /// Cancels everything and waits until it has stopped.
     async fn close(self) {
         self.calls.close();
-        let stopped = async {
-            while self.calls.are_running() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = tokio::time::timeout(STOPPING, stopped).await;
+        until_over(STOPPING, || !self.calls.are_running()).await;
         self.mcp.close().await;
     }
 }

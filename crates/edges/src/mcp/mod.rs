@@ -37,6 +37,7 @@ pub(crate) use legacy::{message, stream};
 pub use stdio::serve_stdio;
 pub(crate) use websocket::{Patience, Upgrade, converse, upgrade};
 
+use crate::patience::until_over;
 use catalogue::Catalogues;
 use changes::Change;
 use parked::Parked;
@@ -114,12 +115,7 @@ impl Mcp {
     pub async fn close(&self) {
         self.parked.clear();
         let sessions = self.sessions.clear();
-        let stopped = async {
-            while sessions.iter().any(|session| session.is_running()) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = tokio::time::timeout(STOPPING, stopped).await;
+        until_over(STOPPING, || !sessions.iter().any(|session| session.is_running())).await;
     }
 
     /// The resources, for other edges.
