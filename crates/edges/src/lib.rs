@@ -1,6 +1,7 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
 mod guard;
+mod in_process;
 mod mcp;
 mod patience;
 mod peers;
@@ -9,5 +10,6 @@ mod query;
 mod server;
 mod v1;
 
-pub use mcp::{Mcp, McpOptions, Services, serve_stdio};
+pub use in_process::InProcess;
+pub use mcp::{Mcp, McpOptions, Services, serve_framed, serve_stdio};
 pub use server::{Options, serve};

@@ -1,4 +1,4 @@
-//! A time limit that costs nothing where the work is done at once.
+//! Time limits that cost nothing where the work is done at once.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,6 +7,9 @@ use std::time::Duration;
 
 /// Looks at the work so often before a timer is set for it.
 const LOOKS: u32 = 3;
+
+/// Between two looks at something that takes its time.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// `None` when the work takes longer than `limit`.
 ///
@@ -29,6 +32,23 @@ pub async fn within<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
     }
 }
 
+/// Waits until something is over, at most `limit`. What was cancelled stops at its next step, so the first looks come
+/// without a pause.
+pub async fn until_over(limit: Duration, mut is_over: impl FnMut() -> bool) {
+    for _ in 0..LOOKS {
+        if is_over() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    let over = async {
+        while !is_over() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _ = tokio::time::timeout(limit, over).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +64,18 @@ mod tests {
         assert_eq!(within(short, async { 1 }).await, Some(1));
         assert_eq!(within(long, slow(short)).await, Some(2));
         assert_eq!(within(short, slow(long)).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_over_is_waited_for_until_the_limit() {
+        let mut looks = 0;
+        until_over(Duration::from_secs(60), || {
+            looks += 1;
+            looks > 5
+        })
+        .await;
+        assert_eq!(looks, 6);
+        until_over(Duration::from_millis(20), || false).await;
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Seed 002's plain routes: one tool, one POST, one envelope.
+//! Seed 002's plain routes: one tool, one POST, one envelope; what there is, and prompts as they are written.
 
 use crate::server::App;
 use axum::Router;
@@ -8,6 +8,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
+use std::time::Instant;
+use toolyard_engine::{Engine, Prompts};
+use toolyard_protocol::text::visible;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Nobody, Outcome, Payload, TraceContext};
 use toolyard_wire::{json, plain};
 
@@ -15,6 +18,7 @@ pub fn routes(app: Arc<App>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/mcp/discover", get(discover))
+        .route("/mcp/prompt/{domain}/{name}/{major}", get(prompt))
         .route("/mcp/tool/{name}", post(call_tool))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
@@ -26,13 +30,44 @@ async fn healthz() -> Response {
 }
 
 async fn discover(State(app): State<Arc<App>>) -> Response {
-    let snapshot = app.engine.registry.snapshot();
-    let discovery = plain::Discovery {
+    json_response(StatusCode::OK, discovery(&app.engine, app.mcp.prompts().as_ref(), app.started))
+}
+
+async fn prompt(
+    State(app): State<Arc<App>>,
+    Path((domain, name, major)): Path<(String, String, String)>,
+) -> Response {
+    match prompt_text(app.mcp.prompts().as_ref(), &domain, &name, &major) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(error) => respond(&Outcome::failure(app.engine.hide(error))),
+    }
+}
+
+/// What there is, as a document.
+pub(crate) fn discovery(engine: &Engine, prompts: &dyn Prompts, started: Instant) -> Vec<u8> {
+    let snapshot = engine.registry.snapshot();
+    plain::write_discovery(plain::Discovery {
         server_version: env!("CARGO_PKG_VERSION"),
-        uptime_seconds: app.started.elapsed().as_secs(),
+        uptime_seconds: started.elapsed().as_secs(),
         tools: &mut snapshot.entries().iter().map(|entry| &entry.spec),
-    };
-    json_response(StatusCode::OK, plain::write_discovery(discovery))
+        prompts: &prompts.packs(),
+    })
+}
+
+/// One version of a prompt as it is written.
+pub(crate) fn prompt_text(
+    prompts: &dyn Prompts,
+    domain: &str,
+    name: &str,
+    major: &str,
+) -> Result<Vec<u8>, Error> {
+    let plain = major.bytes().all(|byte| byte.is_ascii_digit());
+    let number = major.parse::<u32>().ok().filter(|_| plain).ok_or_else(|| {
+        let shown: String = visible(major).chars().take(40).collect();
+        Error::new(ErrorKind::InvalidInput, format!("'{shown}' is no version of a prompt"))
+            .hint("versions are whole numbers; GET /mcp/discover lists those there are")
+    })?;
+    Ok(plain::write_prompt(&prompts.text(domain, name, number)?))
 }
 
 async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
@@ -66,14 +101,16 @@ async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
 }
 
 async fn no_route() -> Response {
-    let error = Error::new(ErrorKind::ResourceNotFound, "there is nothing at this address")
-        .hint("GET /healthz, GET /mcp/discover, POST /mcp/tool/{name}");
+    let error = Error::new(ErrorKind::ResourceNotFound, "there is nothing at this address").hint(
+        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
+    );
     respond(&Outcome::failure(error))
 }
 
 async fn wrong_method() -> Response {
-    let error = Error::new(ErrorKind::InvalidInput, "this address takes another method")
-        .hint("GET /healthz, GET /mcp/discover, POST /mcp/tool/{name}");
+    let error = Error::new(ErrorKind::InvalidInput, "this address takes another method").hint(
+        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
+    );
     let mut response = respond(&Outcome::failure(error));
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response

@@ -67,9 +67,7 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(options.max_connections));
     let peers = Peers::new(options.max_connections_per_peer);
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
-    let v1 = V1 { engine: app.engine.clone(), resources: mcp.resources(), max_body: app.options.max_body };
-    let door =
-        Door { router: TowerToHyperService::new(plain::routes(app.clone()).merge(v1::routes(v1))), app };
+    let door = Door::new(app);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
     let mut tending = std::pin::pin!(mcp.tend());
@@ -159,16 +157,27 @@ fn cut_when_stalled(stream: &TcpStream, after: Duration) {
 
 /// Where every request comes in: who may not enter is turned away, and what comes most often goes straight on.
 #[derive(Clone)]
-struct Door {
+pub(crate) struct Door {
     router: TowerToHyperService<Router>,
     app: Arc<App>,
 }
 
 /// A connection that goes on as a WebSocket leaves it here.
-type Upgraded = Arc<Mutex<Option<Upgrade>>>;
+pub(crate) type Upgraded = Arc<Mutex<Option<Upgrade>>>;
 
 impl Door {
-    async fn enter(self, request: Request<Incoming>, upgraded: Upgraded) -> Result<Response, Infallible> {
+    pub(crate) fn new(app: Arc<App>) -> Door {
+        let v1 =
+            V1 { engine: app.engine.clone(), resources: app.mcp.resources(), max_body: app.options.max_body };
+        let router = TowerToHyperService::new(plain::routes(app.clone()).merge(v1::routes(v1)));
+        Door { router, app }
+    }
+
+    pub(crate) async fn enter(
+        self,
+        request: Request<Incoming>,
+        upgraded: Upgraded,
+    ) -> Result<Response, Infallible> {
         if let Some(refused) = guard::local_only(&request) {
             return Ok(refused);
         }

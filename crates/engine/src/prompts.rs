@@ -6,7 +6,9 @@
 
 use crate::behalf::{Behalf, Found};
 use tokio::sync::watch;
-use toolyard_protocol::{Completing, Completion, Error, ErrorKind, Filled, Page, Payload, Prompt};
+use toolyard_protocol::{
+    Completing, Completion, Error, ErrorKind, Filled, Page, Payload, Prompt, PromptPack, PromptText,
+};
 
 pub trait Prompts: Send + Sync {
     /// Whether there can be any; an edge that has none does not advertise them.
@@ -25,6 +27,16 @@ pub trait Prompts: Send + Sync {
         completing: Completing,
         behalf: Behalf<'a>,
     ) -> Found<'a, Completion>;
+
+    /// Those that come from files, with their versions.
+    fn packs(&self) -> Vec<PromptPack> {
+        Vec::new()
+    }
+
+    /// One version of them as it is written.
+    fn text(&self, domain: &str, name: &str, _major: u32) -> Result<PromptText, Error> {
+        Err(no_prompt(&format!("{domain}/{name}")))
+    }
 
     /// Whether making it a second time does no more harm than making it once.
     fn is_safe_to_repeat(&self, _name: &str) -> bool {

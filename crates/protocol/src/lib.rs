@@ -42,7 +42,7 @@ pub use job::{Job, JobState};
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
-pub use prompt::{Completing, Completion, Filled, Prompt, PromptArgument};
+pub use prompt::{Completing, Completion, Filled, Prompt, PromptArgument, PromptPack, PromptText};
 pub use redact::{NothingSecret, Redactor};
 pub use resource::{Body, Extra, Keep, Page, Part, Reading, Resource, ResourceTemplate};
 pub use secret::SecretName;

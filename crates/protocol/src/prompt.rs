@@ -28,6 +28,28 @@ pub struct Filled {
     pub messages: Payload,
 }
 
+/// A prompt that comes from files, with every version that can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptPack {
+    pub domain: String,
+    pub name: String,
+    /// Oldest first, each with what its spec says of it.
+    pub versions: Vec<(u32, Option<String>)>,
+}
+
+/// One version of such a prompt as it is written, with nothing filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptText {
+    /// None when its messages are made without a text of its own.
+    pub body: Option<String>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    pub inputs: Option<Payload>,
+    /// A JSON object that we only pass on.
+    pub constraints: Option<Payload>,
+}
+
 /// What is being completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completing {

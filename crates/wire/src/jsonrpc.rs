@@ -119,7 +119,9 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
     if !outline.is_object {
         return Err(Reject::invalid(None, "a message must be an object"));
     }
-    if outline.top("jsonrpc").is_none_or(|range| &body[range] != b"\"2.0\"") {
+    let greeting = is_greeting(body, &outline);
+    let version = outline.top("jsonrpc").map(|range| &body[range]);
+    if version != Some(b"\"2.0\"") && !(greeting && version.is_none()) {
         return Err(Reject::invalid(id, "'jsonrpc' must be \"2.0\""));
     }
     let method = match outline.top("method") {
@@ -138,8 +140,15 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
     let params = Params { body: body.clone(), whole, fields: outline.params, meta: outline.meta };
     Ok(match id {
         Some(id) => Message::Request(Request { id, method, params }),
+        None if greeting => Message::Request(Request { id: RequestId::none(), method, params }),
         None => Message::Notification(Notification { method, params }),
     })
+}
+
+/// Seed 000 writes its `initialize` without `jsonrpc` and `id`, and wants an answer.
+fn is_greeting(body: &[u8], outline: &Outline) -> bool {
+    outline.top("method").is_some_and(|range| &body[range] == b"\"initialize\"")
+        && find(&outline.params, "protocol_version").is_some()
 }
 
 fn response(body: &Bytes, outline: &Outline, id: Option<RequestId>) -> Result<Message, Reject> {
@@ -189,6 +198,11 @@ fn request_id(raw: &[u8]) -> Option<RequestId> {
 impl RequestId {
     pub fn number(n: u64) -> RequestId {
         RequestId(n.to_string().into())
+    }
+
+    /// For an answer to what has none.
+    pub fn none() -> RequestId {
+        RequestId(Bytes::from_static(b"null"))
     }
 
     /// Reads raw JSON.
@@ -401,27 +415,34 @@ const KNOWN: &[&str] = &[
     "name",
     "text",
     "blob",
+    "tool",
     "error",
     "_meta",
     "level",
+    "major",
     "method",
     "params",
     "result",
     "cursor",
     "taskId",
+    "domain",
     "jsonrpc",
     "context",
+    "payload",
     "argument",
     "mimeType",
     "arguments",
     "requestId",
+    "tool_name",
     "traceparent",
+    "prompt_name",
     "capabilities",
     "requestState",
     "notifications",
     "progressToken",
     "inputResponses",
     "protocolVersion",
+    "protocol_version",
     "io.modelcontextprotocol/logLevel",
     "io.modelcontextprotocol/protocolVersion",
     "io.modelcontextprotocol/clientCapabilities",
@@ -487,6 +508,22 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{bad},"method":"ping"}}"#);
             let reject = one(&text).err().expect(bad);
             assert_eq!((reject.code, reject.id), (INVALID_REQUEST, None), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_greeting_of_seed_000_is_a_request_as_it_is_written_there() {
+        let bare =
+            r#"{"method":"initialize","params":{"protocol_version":"1.0","capabilities":{"tools":true}}}"#;
+        assert_eq!(request(bare).id.as_bytes(), b"null");
+        let whole = r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocol_version":"1.0"}}"#;
+        assert_eq!(request(whole).id.as_bytes(), b"7");
+        for bad in [
+            r#"{"method":"initialize","params":{"protocolVersion":"1.0"}}"#,
+            r#"{"method":"tools/list","params":{"protocol_version":"1.0"}}"#,
+            r#"{"jsonrpc":"1.0","method":"initialize","params":{"protocol_version":"1.0"}}"#,
+        ] {
+            assert_eq!(one(bad).err().expect(bad).code, INVALID_REQUEST);
         }
     }
 

@@ -13,6 +13,7 @@ pub mod dialog;
 pub mod doc;
 pub mod envelope;
 pub mod form;
+pub mod framing;
 pub mod history;
 pub mod jobs;
 pub mod json;

@@ -1,8 +1,11 @@
-//! Seed 002's plain HTTP forms: the envelope around a result, and the discovery document.
+//! Seed 002's plain forms: the envelope around a result, the discovery document, a prompt as it is written. HTTP sends
+//! them as they are, the framed pipe inside JSON-RPC.
 
 use crate::envelope::push_details;
 use crate::json::Object;
-use toolyard_protocol::{Error, Outcome, ToolSpec};
+use crate::jsonrpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RequestId};
+use toolyard_protocol::error_table::McpForm;
+use toolyard_protocol::{Error, ErrorKind, Outcome, PromptPack, PromptText, ToolSpec};
 
 /// `{meta: {traceId, durationMs}, body, error, warnings}`.
 pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
@@ -38,6 +41,42 @@ pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
     out
 }
 
+/// The envelope as the answer to a JSON-RPC request. A failure keeps its envelope in `data`: seed 002's codes are no
+/// JSON-RPC codes.
+pub fn write_answer(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
+    let envelope = write_envelope(outcome);
+    let Some(error) = outcome.error().filter(|_| outcome.data().is_none()) else {
+        return jsonrpc::result(id, envelope.len(), |out| out.extend_from_slice(&envelope));
+    };
+    let code = match (error.kind, error.kind.row().mcp) {
+        (ErrorKind::InvalidInput | ErrorKind::InputTooLarge, _) => INVALID_PARAMS,
+        (_, McpForm::JsonRpc(code)) => code,
+        (_, McpForm::ErrorResult) => INTERNAL_ERROR,
+    };
+    jsonrpc::error(Some(id), code.into(), &error.message, Some(&envelope))
+}
+
+/// `{body, spec}`.
+pub fn write_prompt(prompt: &PromptText) -> Vec<u8> {
+    let mut out = Vec::with_capacity(prompt.body.as_ref().map_or(0, String::len) + 256);
+    let mut object = Object::new(&mut out);
+    object.text_or_null("body", prompt.body.as_deref());
+    let mut spec = Object::new(object.member("spec"));
+    for (name, text) in [("title", &prompt.title), ("description", &prompt.description)] {
+        if let Some(text) = text {
+            spec.text(name, text);
+        }
+    }
+    for (name, payload) in [("inputs", &prompt.inputs), ("constraints", &prompt.constraints)] {
+        if let Some(payload) = payload {
+            spec.raw(name, payload.bytes());
+        }
+    }
+    spec.end();
+    object.end();
+    out
+}
+
 fn push_error(out: &mut Vec<u8>, error: &Error) {
     let mut object = Object::new(out);
     object.text("code", error.code()).text("message", &error.message);
@@ -50,6 +89,7 @@ pub struct Discovery<'a> {
     pub server_version: &'a str,
     pub uptime_seconds: u64,
     pub tools: &'a mut dyn Iterator<Item = &'a ToolSpec>,
+    pub prompts: &'a [PromptPack],
 }
 
 pub fn write_discovery(discovery: Discovery<'_>) -> Vec<u8> {
@@ -67,12 +107,40 @@ pub fn write_discovery(discovery: Discovery<'_>) -> Vec<u8> {
         push_tool(list, spec);
     }
     list.push(b']');
-    document.raw("prompts", b"[]");
+    let list = document.member("prompts");
+    list.push(b'[');
+    for (i, pack) in discovery.prompts.iter().enumerate() {
+        if i > 0 {
+            list.push(b',');
+        }
+        push_pack(list, pack);
+    }
+    list.push(b']');
     let mut health = Object::new(document.member("health"));
     health.text("status", "ok").number("uptimeSec", discovery.uptime_seconds);
     health.end();
     document.end();
     out
+}
+
+fn push_pack(out: &mut Vec<u8>, pack: &PromptPack) {
+    let mut object = Object::new(out);
+    let id = format!("{}/{}", pack.domain, pack.name);
+    object.text("id", &id);
+    let list = object.member("versions");
+    list.push(b'[');
+    for (i, (major, description)) in pack.versions.iter().enumerate() {
+        if i > 0 {
+            list.push(b',');
+        }
+        let mut version = Object::new(list);
+        version.number("major", u64::from(*major)).text_or_null("description", description.as_deref());
+        // Where the spec can be had, whichever of a prompt's files it stands in.
+        version.text("specRef", &format!("/mcp/prompt/{id}/{major}#/spec"));
+        version.end();
+    }
+    list.push(b']');
+    object.end();
 }
 
 fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec) {

@@ -55,6 +55,11 @@ impl Template {
         Template { markup: None, source: text.to_owned(), most: text.len() }
     }
 
+    /// As it is written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// The text when there is nothing to fill in.
     pub fn literal(&self) -> Option<&str> {
         self.markup.is_none().then_some(self.source.as_str())

@@ -6,8 +6,8 @@ use std::time::Duration;
 use toolyard_protocol::{
     About, Annotations, Ask, Body, Completion, Conduct, Digest, Error, ErrorKind, ExposedName, Extra, Filled,
     Id, Identity, Job, JobState, Keep, Limits, LogLevel, LogLine, Outcome, Page, Part, Payload, Progress,
-    Prompt, PromptArgument, Question, Reading, Resource, ResourceTemplate, RpcError, Sandbox, Status,
-    Timestamp, Timing, ToolName, ToolSpec, Violation,
+    Prompt, PromptArgument, PromptPack, PromptText, Question, Reading, Resource, ResourceTemplate, RpcError,
+    Sandbox, Status, Timestamp, Timing, ToolName, ToolSpec, Violation,
 };
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::failure::Failure;
@@ -15,29 +15,107 @@ use toolyard_wire::mcp::hello::Offer;
 use toolyard_wire::mcp::listen::Filter;
 use toolyard_wire::mcp::tasks::TaskView;
 use toolyard_wire::mcp::{
-    Revision, ask, completion, hello, listen, lists, notifications, prompts, resources, result, tasks, tools,
+    Revision, ask, completion, dialect, hello, listen, lists, notifications, prompts, resources, result,
+    tasks, tools,
 };
+use toolyard_wire::plain;
 
 #[test]
 fn every_revision_is_written_as_the_golden_files_say() {
     for revision in Revision::ALL {
-        let mut page = String::new();
-        for (name, message) in messages(revision) {
-            let text = String::from_utf8(message).unwrap();
-            assert_eq!(text.lines().count(), 1, "{name} is not one line");
-            serde_json::from_str::<serde_json::Value>(&text).unwrap();
-            writeln!(page, "{name}\n    {text}").unwrap();
-        }
-        let file = format!("{}/tests/golden/mcp-{}.txt", env!("CARGO_MANIFEST_DIR"), revision.as_str());
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&file, &page).unwrap();
-        }
-        let golden = std::fs::read_to_string(&file).unwrap_or_default();
-        for (found, expected) in page.lines().zip(golden.lines()) {
-            assert_eq!(found, expected, "{}; UPDATE_GOLDEN=1 writes it anew", revision.as_str());
-        }
-        assert_eq!(page.lines().count(), golden.lines().count(), "{}", revision.as_str());
+        compare(&format!("mcp-{}", revision.as_str()), messages(revision));
     }
+}
+
+#[test]
+fn the_seeds_own_dialects_are_written_as_the_golden_files_say() {
+    compare("mcp-1.0", first_dialect());
+    compare("content-length", framed_dialect());
+}
+
+fn compare(name: &str, messages: Vec<(&'static str, Vec<u8>)>) {
+    let mut page = String::new();
+    for (name, message) in messages {
+        let text = String::from_utf8(message).unwrap();
+        assert_eq!(text.lines().count(), 1, "{name} is not one line");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        writeln!(page, "{name}\n    {text}").unwrap();
+    }
+    let file = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    for (found, expected) in page.lines().zip(golden.lines()) {
+        assert_eq!(found, expected, "{name}; UPDATE_GOLDEN=1 writes it anew");
+    }
+    assert_eq!(page.lines().count(), golden.lines().count(), "{name}");
+}
+
+/// Protocol version 1.0.
+fn first_dialect() -> Vec<(&'static str, Vec<u8>)> {
+    let id = RequestId::parse(b"\"m\"").unwrap();
+    let offer = Offer { resources: true, prompts: false, tasks: true };
+    let mut all = vec![("initialize", dialect::write_initialize(&RequestId::none(), offer))];
+    let push = |out: &mut Vec<u8>, spec: &ToolSpec| tools::push_tool(out, spec, dialect::REVISION);
+    all.push(("tools/list", dialect::write_list(&id, &[spec(true), spec(false)], push)));
+    all.push(("empty list", dialect::write_list(&id, &[], push)));
+    for (name, outcome) in outcomes() {
+        all.push((name, dialect::write_outcome(&id, &outcome)));
+    }
+    let part = |body| Part { uri: "file:///a/b".into(), mime: Some("x/y".into()), body, meta: None };
+    let text = Reading { parts: vec![part(Body::Text("hi".into()))], keep: keep() };
+    let both = Reading {
+        parts: vec![part(Body::Text("hi".into())), part(Body::Blob(b"\x00\xff".to_vec().into()))],
+        keep: keep(),
+    };
+    all.push(("resources/read", dialect::write_reading(&id, "file:///a/b", &text)));
+    all.push(("resources/read of several", dialect::write_reading(&id, "file:///a", &both)));
+    let subject = dialect::Subject { uri: "file:///a/b".into(), name: "b".into() };
+    for (name, done) in [
+        ("resources/write", dialect::Done::Written),
+        ("resources/delete", dialect::Done::Deleted),
+        ("resources/subscribe", dialect::Done::Subscribed),
+        ("unsubscribed", dialect::Done::Unsubscribed),
+    ] {
+        all.push((name, dialect::write_done(&id, &subject, done)));
+    }
+    let gone = Error::new(ErrorKind::ResourceNotFound, "there is no resource 'file:///a/b'");
+    all.push(("updated", dialect::updated(&id, "file:///a/b", &Ok(text))));
+    all.push(("updated to nothing", dialect::updated(&id, "file:///a/b", &Err(gone))));
+    all
+}
+
+/// Seed 002 on pipes, without its headers.
+fn framed_dialect() -> Vec<(&'static str, Vec<u8>)> {
+    let id = RequestId::number(1);
+    let mut all = Vec::new();
+    for (name, outcome) in outcomes() {
+        all.push((name, plain::write_answer(&id, &outcome)));
+    }
+    for (name, kind) in [("timeout", ErrorKind::Timeout), ("over a limit", ErrorKind::OutputTooLarge)] {
+        all.push((name, plain::write_answer(&id, &Outcome::failure(Error::new(kind, "no")))));
+    }
+    let prompt = PromptText {
+        body: Some("# Draft\n{{ input.topic }}".into()),
+        description: Some("d".into()),
+        inputs: Some(Payload::json(r#"{"type":"object"}"#)),
+        constraints: Some(Payload::json(r#"{"length":{"max_tokens":9}}"#)),
+        ..PromptText::default()
+    };
+    all.push(("prompt", plain::write_prompt(&prompt)));
+    all.push(("prompt without a text", plain::write_prompt(&PromptText::default())));
+    let versions = vec![(1, None), (3, Some("newer".to_owned()))];
+    let packs = [PromptPack { domain: "writing".into(), name: "draft".into(), versions }];
+    let specs = [spec(true), spec(false)];
+    let document = plain::Discovery {
+        server_version: "0.1.0",
+        uptime_seconds: 7,
+        tools: &mut specs.iter(),
+        prompts: &packs,
+    };
+    all.push(("discover", plain::write_discovery(document)));
+    all
 }
 
 fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {

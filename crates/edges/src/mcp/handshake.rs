@@ -1,10 +1,10 @@
 //! What a session's client may ask for, 2024-11-05 to 2025-11-25, whatever carries its messages.
 
-use super::Mcp;
 use super::methods::{self, Client};
 use super::session::Session;
 use super::session_caller::{Out, SessionCaller};
 use super::talk::{self, Talk, Who};
+use super::{Mcp, dialect};
 use std::sync::Arc;
 use toolyard_engine::Behalf;
 use toolyard_protocol::{Edge, LogLevel, Nobody};
@@ -14,12 +14,27 @@ use toolyard_wire::mcp::{meta, result};
 
 /// The response to one request.
 pub(super) async fn answer(mcp: &Mcp, session: &Arc<Session>, request: &Request, out: Out) -> Vec<u8> {
+    let answered = if session.hello.is_first() {
+        dialect::answer(mcp, session, request, out).await
+    } else {
+        standard(mcp, session, request, out).await
+    };
+    answered.unwrap_or_else(|failure| failure.write(Some(&request.id)))
+}
+
+/// What the standard knows, and what it does not forbid.
+pub(super) async fn standard(
+    mcp: &Mcp,
+    session: &Arc<Session>,
+    request: &Request,
+    out: Out,
+) -> Result<Vec<u8>, Failure> {
     let revision = session.hello.revision;
-    let answered = match request.method.as_str() {
+    match request.method.as_str() {
         "ping" => Ok(result::empty(&request.id, revision)),
         "initialize" => Err(Failure::request(200, "this session was initialised already")),
         "logging/setLevel" => set_level(session, request),
-        "resources/subscribe" | "resources/unsubscribe" if mcp.offer().resources => {
+        "resources/subscribe" | "resources/unsubscribe" | dialect::UNSUBSCRIBED if mcp.offer().resources => {
             subscribe(mcp, session, request).await
         }
         _ => {
@@ -29,8 +44,7 @@ pub(super) async fn answer(mcp: &Mcp, session: &Arc<Session>, request: &Request,
                 None => talk(mcp, session, request, out).await,
             }
         }
-    };
-    answered.unwrap_or_else(|failure| failure.write(Some(&request.id)))
+    }
 }
 
 /// Whether a request may take long and speak before its answer.
@@ -47,12 +61,21 @@ pub(super) fn notified(session: &Session, notification: &Notification) {
     }
 }
 
-/// Hands an answer to whoever asked.
-pub(super) fn responded(session: &Session, response: Response) {
+/// Whether the client says that it is done, as seed 000's clients do.
+pub(super) fn is_closed(notification: &Notification) -> bool {
+    matches!(notification.method.as_str(), "closed" | "notifications/closed")
+}
+
+/// Hands an answer to whoever asked. Only seed 000's clients are answered in their turn.
+pub(super) fn responded(session: &Session, response: Response) -> Option<Vec<u8>> {
+    if session.hello.is_first() {
+        return dialect::responded(session, &response);
+    }
     let number = std::str::from_utf8(response.id.as_bytes()).ok().and_then(|text| text.parse().ok());
     if let Some(number) = number {
         session.answered(number, response.result);
     }
+    None
 }
 
 async fn talk(mcp: &Mcp, session: &Arc<Session>, request: &Request, out: Out) -> Result<Vec<u8>, Failure> {
@@ -74,16 +97,27 @@ fn set_level(session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
 async fn subscribe(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let uri = request.params.need("uri")?;
     let revision = session.hello.revision;
-    if request.method == "resources/unsubscribe" {
+    if request.method == "resources/subscribe" {
+        watch(mcp, session, request, uri).await?;
+    } else {
         session.unwatch(&uri);
-        return Ok(result::empty(&request.id, revision));
     }
+    Ok(result::empty(&request.id, revision))
+}
+
+/// Watches an address for the session; its changes are told under the request's id where that is wanted.
+pub(super) async fn watch(
+    mcp: &Mcp,
+    session: &Session,
+    request: &Request,
+    uri: String,
+) -> Result<(), Failure> {
     let trace = meta::trace(&request.params);
     let behalf = Behalf { identity: &session.identity, edge: Edge::Mcp, trace, caller: &Nobody };
     let watch = mcp.services.resources.watch(&uri, behalf).await;
-    let watch = watch.map_err(|error| Failure::of(&error, revision, Some(&uri)))?;
-    if !session.watch(uri, watch) {
+    let watch = watch.map_err(|error| Failure::of(&error, session.hello.revision, Some(&uri)))?;
+    if !session.watch(uri, watch, request.id.clone()) {
         return Err(Failure::request(200, "this session watches too many resources already"));
     }
-    Ok(result::empty(&request.id, revision))
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::Mcp;
 use super::peer::{Eras, Peer};
+use crate::patience::until_over;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,12 +30,7 @@ impl Line {
         let mut stopping = self.stopping.clone();
         // Fails when the sender is gone, and it lives in `mcp`.
         let _ = stopping.wait_for(|stopping| *stopping).await;
-        let quiet = async {
-            while self.peer.is_running() || !self.peer.backlog.is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = tokio::time::timeout(drain, quiet).await;
+        until_over(drain, || !self.peer.is_running() && self.peer.backlog.is_empty()).await;
     }
 }
 

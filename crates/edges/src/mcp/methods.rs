@@ -2,7 +2,7 @@
 
 use super::{Mcp, catalogue};
 use toolyard_engine::Behalf;
-use toolyard_protocol::{Completion, Edge, Error, Identity, Nobody};
+use toolyard_protocol::{Completion, Edge, Error, ErrorKind, Identity, Nobody};
 use toolyard_wire::jsonrpc::Request;
 use toolyard_wire::mcp::completion::{self, Subject};
 use toolyard_wire::mcp::failure::Failure;
@@ -30,8 +30,13 @@ pub(super) async fn answer(
             Ok(hello::write_discover(id, revision, offer, catalogue::KEEP))
         }
         "completion/complete" if offer.prompts || offer.resources => complete(mcp, client, request).await,
-        "prompts/list" if offer.prompts => list_prompts(mcp, client, request).await,
-        "resources/list" | "resources/templates/list" | "resources/write" | "resources/delete"
+        "prompts/list" | "prompt/list" if offer.prompts => list_prompts(mcp, client, request).await,
+        "prompt/call" if offer.prompts => call_prompt(client, request),
+        "resources/list"
+        | "resources/templates/list"
+        | "resources/template"
+        | "resources/write"
+        | "resources/delete"
             if offer.resources =>
         {
             of_resources(mcp, client, request).await
@@ -47,6 +52,14 @@ async fn list_prompts(mcp: &Mcp, client: Client<'_>, request: &Request) -> Resul
     Ok(prompts::write_list(&request.id, client.revision, &page))
 }
 
+/// Filling a prompt in and having a model answer it needs a model. Nothing runs for an answer that cannot come.
+fn call_prompt(client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
+    prompts::read_call(&request.params)?;
+    let error = Error::new(ErrorKind::Unavailable, "no model configured")
+        .hint("'prompts/get' fills the prompt in, for a model of your own");
+    Err(failure(&error, client, None))
+}
+
 async fn of_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     let (service, behalf) = (&mcp.services.resources, behalf(client, request));
     let Request { id, method, params } = request;
@@ -56,7 +69,7 @@ async fn of_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> Resul
             let page = service.list(lists::read_cursor(params)?.as_deref(), behalf).await.map_err(plain)?;
             Ok(resources::write_list(id, client.revision, &page))
         }
-        "resources/templates/list" => {
+        "resources/templates/list" | "resources/template" => {
             let page =
                 service.templates(lists::read_cursor(params)?.as_deref(), behalf).await.map_err(plain)?;
             Ok(resources::write_templates(id, client.revision, &page))

@@ -8,6 +8,8 @@ mod backlog;
 mod calls;
 mod catalogue;
 mod changes;
+mod dialect;
+mod framed;
 mod general;
 mod handshake;
 mod http;
@@ -29,11 +31,13 @@ mod tasks;
 mod turn;
 mod websocket;
 
+pub use framed::serve_framed;
 pub(crate) use http::handle;
 pub(crate) use legacy::{message, stream};
 pub use stdio::serve_stdio;
 pub(crate) use websocket::{Patience, Upgrade, converse, upgrade};
 
+use crate::patience::until_over;
 use catalogue::Catalogues;
 use changes::Change;
 use parked::Parked;
@@ -111,17 +115,17 @@ impl Mcp {
     pub async fn close(&self) {
         self.parked.clear();
         let sessions = self.sessions.clear();
-        let stopped = async {
-            while sessions.iter().any(|session| session.is_running()) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = tokio::time::timeout(STOPPING, stopped).await;
+        until_over(STOPPING, || !sessions.iter().any(|session| session.is_running())).await;
     }
 
     /// The resources, for other edges.
     pub fn resources(&self) -> Arc<dyn Resources> {
         self.services.resources.clone()
+    }
+
+    /// The prompts, for other edges.
+    pub fn prompts(&self) -> Arc<dyn Prompts> {
+        self.services.prompts.clone()
     }
 
     fn offer(&self) -> Offer {

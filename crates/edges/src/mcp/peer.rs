@@ -10,6 +10,7 @@ use super::stateless::{self, Course};
 use super::turn::Step;
 use super::{Mcp, handshake, lock};
 use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use toolyard_protocol::Identity;
@@ -32,6 +33,8 @@ pub(super) struct Peer {
     calls: Calls,
     /// Since when nothing has come; `None` once something has.
     silent: Mutex<Option<Instant>>,
+    /// The client said that it is done.
+    closed: AtomicBool,
 }
 
 /// Which revisions a transport carries.
@@ -53,6 +56,7 @@ impl Peer {
             session: OnceLock::new(),
             calls: Calls::default(),
             silent: Mutex::new(Some(Instant::now())),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -66,7 +70,7 @@ impl Peer {
         match jsonrpc::read(&text) {
             Incoming::One(message) => self.message(mcp, message, size).await,
             Incoming::Batch(messages) => {
-                let allowed = self.session.get().is_some_and(|session| session.hello.revision.has_batches());
+                let allowed = self.session.get().is_some_and(|session| session.hello.has_batches());
                 if !allowed {
                     let what = "batches exist in revision 2025-03-26 only; send one message at a time";
                     return self.send(Reject::invalid(None, what).write()).await;
@@ -94,6 +98,11 @@ impl Peer {
         lock(&self.silent).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
+    /// Whether the client said that it is done.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
     /// Cancels what runs and ends the line after what was said already.
     pub fn close(&self) {
         self.calls.close();
@@ -108,8 +117,9 @@ impl Peer {
             Err(reject) => self.send(reject.write()).await,
             Ok(Message::Notification(notification)) => self.notified(&notification),
             Ok(Message::Response(response)) => {
-                if let Some(session) = self.session.get() {
-                    handshake::responded(session, response);
+                let answer = self.session.get().and_then(|session| handshake::responded(session, response));
+                if let Some(answer) = answer {
+                    self.send(answer).await;
                 }
             }
             Ok(Message::Request(request)) => match self.backlog.reserve(size).await {
@@ -137,6 +147,10 @@ impl Peer {
     fn notified(&self, notification: &Notification) {
         if let Some(session) = self.session.get() {
             handshake::notified(session, notification);
+            if handshake::is_closed(notification) {
+                self.closed.store(true, Ordering::Relaxed);
+                self.close();
+            }
         }
         if notification.method == "notifications/cancelled"
             && let Some(id) = notification.params.get("requestId").and_then(|raw| RequestId::parse(&raw))
@@ -155,7 +169,7 @@ impl Peer {
             let failure = Failure::request(200, "this connection was initialised already");
             return self.send(failure.write(Some(&request.id))).await;
         }
-        self.send(hello::write_initialize(&request.id, hello.revision, mcp.offer())).await;
+        self.send(hello::write_welcome(&request.id, &hello, mcp.offer())).await;
         // Ends with the session.
         let mut general = General::open(mcp, session, None);
         let backlog = self.backlog.clone();

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use toolyard_engine::Watch;
 use toolyard_engine::clock::Random;
 use toolyard_protocol::{Identity, LogLevel};
+use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::hello::Hello;
 
 /// How long a finished stream can be come back to.
@@ -56,7 +57,7 @@ struct State {
     next: u64,
     asked: Vec<(u64, oneshot::Sender<Result<Bytes, String>>)>,
     streams: VecDeque<Arc<Outbox>>,
-    watched: HashMap<String, Watch>,
+    watched: HashMap<String, (Watch, RequestId)>,
     general: VecDeque<(u64, Bytes)>,
     /// Ends the general stream that is open now.
     listener: Option<oneshot::Sender<()>>,
@@ -263,11 +264,11 @@ impl Session {
     }
 
     /// `false` when the session watches too much already.
-    pub fn watch(&self, uri: String, watch: Watch) -> bool {
+    pub fn watch(&self, uri: String, watch: Watch, request: RequestId) -> bool {
         let mut state = lock(&self.state);
         let room = state.watched.len() < MAX_WATCHED || state.watched.contains_key(&uri);
         if room && !state.closed {
-            state.watched.insert(uri, watch);
+            state.watched.insert(uri, (watch, request));
         }
         room
     }
@@ -275,6 +276,11 @@ impl Session {
     pub fn unwatch(&self, uri: &str) {
         let watch = lock(&self.state).watched.remove(uri);
         drop(watch);
+    }
+
+    /// The request that began to watch the address.
+    pub fn subscription(&self, uri: &str) -> Option<RequestId> {
+        lock(&self.state).watched.get(uri).map(|(_, request)| request.clone())
     }
 
     pub fn watches(&self, uri: &str) -> bool {

@@ -85,7 +85,7 @@ impl Caller for SessionCaller {
     }
 
     fn log(&self, line: LogLine) {
-        if self.session.wants(line.level) {
+        if self.session.wants(line.level) && self.session.hello.takes_notifications() {
             self.out.try_say(notifications::message(&line));
         }
     }

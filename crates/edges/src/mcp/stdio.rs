@@ -3,10 +3,10 @@
 use super::backlog::Backlog;
 use super::peer::{Eras, Peer};
 use super::{Mcp, STOPPING};
+use crate::patience::until_over;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::Reject;
@@ -25,7 +25,7 @@ pub async fn serve_stdio(
     let mut input = BufReader::new(input);
     let mut text = Vec::new();
     let mut stop = std::pin::pin!(stop);
-    while !writer.is_finished() {
+    while !writer.is_finished() && !peer.is_closed() {
         let read = tokio::select! {
             read = read_line(&mut input, &mut text, max_line) => read,
             () = &mut stop => Read::End,
@@ -47,12 +47,7 @@ pub async fn serve_stdio(
 /// Cancels everything and waits until it has stopped.
 async fn close(mcp: &Mcp, peer: &Peer) {
     peer.close();
-    let stopped = async {
-        while peer.is_running() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let _ = tokio::time::timeout(STOPPING, stopped).await;
+    until_over(STOPPING, || !peer.is_running()).await;
     mcp.close().await;
 }
 

@@ -8,6 +8,8 @@
 
 mod bounds;
 mod client;
+mod dialects;
+mod framed;
 mod handshake;
 mod server;
 mod services;

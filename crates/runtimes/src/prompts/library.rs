@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use toolyard_engine::{Behalf, Engine, Found, Prompts};
 use toolyard_protocol::text::visible;
 use toolyard_protocol::{
-    Call, Completing, Completion, Error, ErrorKind, Filled, Keep, Outcome, Page, Payload, Prompt, Wait,
+    Call, Completing, Completion, Error, ErrorKind, Filled, Keep, Outcome, Page, Payload, Prompt, PromptPack,
+    PromptText, Wait,
 };
 use toolyard_wire::prompt;
 
@@ -128,6 +129,27 @@ impl Prompts for Library {
         Box::pin(async move {
             let found = self.suggest(name, completing, behalf).await;
             found.map_err(|error| self.engine.hide(error))
+        })
+    }
+
+    fn packs(&self) -> Vec<PromptPack> {
+        self.shelf.packs().with_versions()
+    }
+
+    fn text(&self, domain: &str, name: &str, major: u32) -> Result<PromptText, Error> {
+        let packs = self.shelf.packs();
+        let found = packs.find(&format!("{domain}/{name}@{major}"));
+        let (_, version) = found.map_err(|error| self.engine.hide(error))?;
+        let spec = &version.spec;
+        // What a file puts in is held to the same rule as what a tool says.
+        let text = |text: &str| self.engine.redactor.text(text).unwrap_or_else(|| text.to_owned());
+        let payload = |payload: Payload| self.engine.redactor.payload(&payload).unwrap_or(payload);
+        Ok(PromptText {
+            body: version.body.as_ref().map(|body| text(body.source())),
+            title: spec.title.as_deref().map(text),
+            description: spec.description.as_deref().map(text),
+            inputs: spec.inputs(&self.engine.registry).map(payload),
+            constraints: spec.constraints.clone().map(payload),
         })
     }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toolyard_engine::{Registry, SourceProblem};
 use toolyard_protocol::text::{nearest, visible};
-use toolyard_protocol::{Error, ErrorKind, Extra, Payload, Prompt};
+use toolyard_protocol::{Error, ErrorKind, Extra, Payload, Prompt, PromptPack};
 use toolyard_wire::prompt;
 
 /// The prompts of a yard.
@@ -137,6 +137,20 @@ impl Packs {
         let mut rows: Vec<Listed> = self.packs.iter().filter_map(|pack| pack.listed(tools)).collect();
         rows.sort_by(|a, b| a.prompt.name.cmp(&b.prompt.name));
         rows
+    }
+
+    /// Every prompt with the versions that can be had, by name.
+    pub fn with_versions(&self) -> Vec<PromptPack> {
+        let describe = |(major, version): (&u32, &Version)| (*major, version.spec.description.clone());
+        let pack = |pack: &Pack| PromptPack {
+            domain: pack.name.domain.clone(),
+            name: pack.name.name.clone(),
+            versions: pack.versions.iter().map(describe).collect(),
+        };
+        let mut packs: Vec<PromptPack> = self.packs.iter().map(pack).collect();
+        packs.retain(|pack| !pack.versions.is_empty());
+        packs.sort_by(|a, b| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)));
+        packs
     }
 
     /// A warning for each tool that a prompt needs and `is_there` does not know.

@@ -183,11 +183,26 @@ impl Loader {
                 return ReadFile::failed(notes.take(), vec![whole_file(&file.source, what)]);
             }
         };
-        let origin = Origin { loader: self, file, bytes: &bytes, notes };
+        self.read_bytes(file, &bytes, notes)
+    }
+
+    /// What is wrong with a tool file of that path below the yard and that content, whether it is there or not.
+    pub fn check(&self, path: &Path, bytes: &[u8]) -> Vec<SourceProblem> {
+        let source = path.to_string_lossy().into_owned();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(format) = walk::format_of(name) else {
+            return vec![whole_file(&source, "this is no name of a tool file".to_owned())];
+        };
+        let file = ToolFile { path: path.to_owned(), source, format };
+        self.read_bytes(&file, bytes, &Notes::default()).problems
+    }
+
+    fn read_bytes(&self, file: &ToolFile, bytes: &[u8], notes: &Notes) -> ReadFile {
+        let origin = Origin { loader: self, file, bytes, notes };
         let checked = match file.format {
-            FileFormat::Pack => document(Language::Yaml, &bytes).and_then(|node| pack::read(&node, origin)),
+            FileFormat::Pack => document(Language::Yaml, bytes).and_then(|node| pack::read(&node, origin)),
             FileFormat::Manifest => {
-                document(Language::Json, &bytes).and_then(|node| manifest::read(&node, origin))
+                document(Language::Json, bytes).and_then(|node| manifest::read(&node, origin))
             }
         };
         match checked {

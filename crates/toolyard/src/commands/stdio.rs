@@ -7,7 +7,7 @@ use crate::wiring::{Place, Yard, large_runtime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use toolyard_edges::serve_stdio;
+use toolyard_edges::{serve_framed, serve_stdio};
 use toolyard_protocol::Error;
 
 /// Speak MCP on stdin and stdout
@@ -15,19 +15,30 @@ use toolyard_protocol::Error;
 pub struct Args {
     /// The yard (same as --yard)
     dir: Option<PathBuf>,
+    /// How messages are told apart
+    #[arg(long, value_enum, default_value_t = Framing::Lines)]
+    framing: Framing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Framing {
+    /// One message per line: MCP
+    Lines,
+    /// A Content-Length before each: mcp.discover, mcp.prompt.get, mcp.tool.invoke
+    ContentLength,
 }
 
 pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
     place.yard = args.dir.or(place.yard);
     let yard = Yard::open(&place)?;
     let runtime = large_runtime()?;
-    let ended = runtime.block_on(run_stdio(yard));
+    let ended = runtime.block_on(run_stdio(yard, args.framing));
     // A read of stdin that is under way cannot be called back; the process ends without it.
     runtime.shutdown_timeout(Duration::ZERO);
     ended
 }
 
-async fn run_stdio(yard: Yard) -> Result<u8, Error> {
+async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let snapshot = engine.registry.snapshot();
     reload::tell(snapshot.problems());
@@ -38,8 +49,15 @@ async fn run_stdio(yard: Yard) -> Result<u8, Error> {
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();
+    let (served, most, stop) = (mcp.clone(), yard.config.server.max_body, stop_signal()?);
+    let serving = async {
+        match framing {
+            Framing::Lines => serve_stdio(served, input, out, most, stop).await,
+            Framing::ContentLength => serve_framed(served, input, out, most, stop).await,
+        }
+    };
     tokio::select! {
-        () = serve_stdio(mcp.clone(), input, out, yard.config.server.max_body, stop_signal()?) => {}
+        () = serving => {}
         () = mcp.tend() => {}
     }
     drop(watcher);

@@ -25,6 +25,10 @@ fn crates_depend_on_each_other_only_along_the_arrows() {
         ("toolyard-runtimes", &["toolyard-engine", "toolyard-protocol", "toolyard-wire"]),
         ("toolyard-edges", &["toolyard-engine", "toolyard-protocol", "toolyard-wire"]),
         (
+            "toolyard-fuzz",
+            &["toolyard-edges", "toolyard-engine", "toolyard-protocol", "toolyard-runtimes", "toolyard-wire"],
+        ),
+        (
             "toolyard",
             &["toolyard-edges", "toolyard-engine", "toolyard-protocol", "toolyard-runtimes", "toolyard-wire"],
         ),

@@ -21,6 +21,7 @@ mod config;
 mod conformance;
 mod console;
 mod dependencies;
+mod dialects;
 mod dialog;
 mod disk;
 mod docs;

@@ -199,7 +199,7 @@ impl<'a> Tokens<'a> {
         }
         self.at += 1;
         if let Some(Some(members)) = self.open.last_mut()
-            && !members.insert(&mut self.names, &key)
+            && !members.insert(&mut self.names, key.clone())
         {
             return Err(self.defect(start, format!("the member \"{}\" appears twice", short(&key))));
         }
@@ -359,22 +359,22 @@ impl<'a> Tokens<'a> {
 struct Members<'a> {
     /// Where its names begin in the list. The object is the innermost one whenever a name is added.
     from: usize,
-    many: Option<Box<std::collections::HashSet<Cow<'a, str>>>>,
+    many: Option<std::collections::HashSet<Cow<'a, str>>>,
 }
 
 impl<'a> Members<'a> {
     const FEW: usize = 12;
 
-    fn insert(&mut self, names: &mut Vec<Cow<'a, str>>, key: &Cow<'a, str>) -> bool {
+    fn insert(&mut self, names: &mut Vec<Cow<'a, str>>, key: Cow<'a, str>) -> bool {
         let few = &names[self.from..];
-        if few.contains(key) {
+        if few.contains(&key) {
             return false;
         }
         if few.len() < Self::FEW {
-            names.push(key.clone());
+            names.push(key);
             return true;
         }
-        self.many.get_or_insert_default().insert(key.clone())
+        self.many.get_or_insert_default().insert(key)
     }
 }
 

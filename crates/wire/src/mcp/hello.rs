@@ -2,7 +2,7 @@
 
 use super::capabilities::{ClientCapabilities, TASKS};
 use super::result::{SERVER_INFO, complete};
-use super::{Revision, lists};
+use super::{Revision, dialect, lists};
 use crate::json::Object;
 use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_protocol::Keep;
@@ -20,17 +20,56 @@ pub struct Offer {
 pub struct Hello {
     pub revision: Revision,
     pub capabilities: ClientCapabilities,
+    pub dialect: Dialect,
+}
+
+/// How a session's results look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Standard,
+    /// Protocol version 1.0, seed 000's own.
+    First {
+        /// The client takes what it did not ask for.
+        notifications: bool,
+    },
+}
+
+impl Hello {
+    pub fn is_first(&self) -> bool {
+        self.dialect != Dialect::Standard
+    }
+
+    pub fn has_batches(&self) -> bool {
+        self.revision.has_batches() && !self.is_first()
+    }
+
+    pub fn takes_notifications(&self) -> bool {
+        self.dialect != Dialect::First { notifications: false }
+    }
 }
 
 /// Reads `initialize`. A revision that we do not know, or that has no handshake, gets the newest one that has.
 pub fn read_initialize(params: &Params) -> Result<Hello, String> {
+    if params.has("protocol_version") && !params.has("protocolVersion") {
+        return dialect::read_initialize(params);
+    }
     let asked = params.need("protocolVersion")?;
     let known = Revision::parse(&asked).filter(|revision| !revision.is_stateless());
     let capabilities = params.object("capabilities")?.ok_or("'capabilities' is missing")?;
     Ok(Hello {
         revision: known.unwrap_or(Revision::NEWEST_HANDSHAKE),
         capabilities: ClientCapabilities::read(&capabilities),
+        dialect: Dialect::Standard,
     })
+}
+
+/// The answer to a client's handshake, in its own dialect.
+pub fn write_welcome(id: &RequestId, hello: &Hello, offer: Offer) -> Vec<u8> {
+    if hello.is_first() {
+        dialect::write_initialize(id, offer)
+    } else {
+        write_initialize(id, hello.revision, offer)
+    }
 }
 
 pub fn write_initialize(id: &RequestId, revision: Revision, offer: Offer) -> Vec<u8> {

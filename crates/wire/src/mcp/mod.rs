@@ -6,6 +6,7 @@ pub mod base64;
 pub mod capabilities;
 pub mod completion;
 pub mod contents;
+pub mod dialect;
 pub mod failure;
 pub mod headers;
 pub mod hello;

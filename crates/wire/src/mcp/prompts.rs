@@ -12,23 +12,35 @@ pub fn read_get(params: &Params) -> Result<(String, Payload), String> {
     Ok((params.need("name")?, Payload::json(arguments)))
 }
 
+/// The name and the arguments of `prompt/call`, which seed 000 has beside `prompts/get`.
+pub fn read_call(params: &Params) -> Result<(String, Payload), String> {
+    let name = match params.text("prompt_name")? {
+        Some(name) => name,
+        None => params.text("name")?.ok_or("'prompt_name' is missing")?,
+    };
+    let arguments = params.object("arguments")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
+    Ok((name, Payload::json(arguments)))
+}
+
 pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Prompt>) -> Vec<u8> {
-    lists::write(id, revision, "prompts", page, |out, prompt| {
-        let mut object = Object::new(out);
-        object.text("name", &prompt.name);
-        push_words(&mut object, revision, &prompt.title, &prompt.description);
-        let list = object.member("arguments");
-        list.push(b'[');
-        for (i, argument) in prompt.arguments.iter().enumerate() {
-            if i > 0 {
-                list.push(b',');
-            }
-            push_argument(list, revision, argument);
+    lists::write(id, revision, "prompts", page, |out, prompt| push_prompt(out, revision, prompt))
+}
+
+pub fn push_prompt(out: &mut Vec<u8>, revision: Revision, prompt: &Prompt) {
+    let mut object = Object::new(out);
+    object.text("name", &prompt.name);
+    push_words(&mut object, revision, &prompt.title, &prompt.description);
+    let list = object.member("arguments");
+    list.push(b'[');
+    for (i, argument) in prompt.arguments.iter().enumerate() {
+        if i > 0 {
+            list.push(b',');
         }
-        list.push(b']');
-        resources::push_extra(&mut object, revision, &prompt.extra);
-        object.end();
-    })
+        push_argument(list, revision, argument);
+    }
+    list.push(b']');
+    resources::push_extra(&mut object, revision, &prompt.extra);
+    object.end();
 }
 
 fn push_argument(out: &mut Vec<u8>, revision: Revision, argument: &PromptArgument) {

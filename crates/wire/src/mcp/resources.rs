@@ -6,26 +6,32 @@ use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_protocol::{Body, Extra, Page, Part, Payload, Reading, Resource, ResourceTemplate};
 
 pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Resource>) -> Vec<u8> {
-    lists::write(id, revision, "resources", page, |out, resource| {
-        let mut object = Object::new(out);
-        object.text("uri", &resource.uri).text("name", &resource.name);
-        let words = (&resource.title, &resource.description, &resource.mime);
-        push_words(&mut object, revision, words, &resource.extra);
-        if let Some(size) = resource.size {
-            object.number("size", size);
-        }
-        object.end();
-    })
+    lists::write(id, revision, "resources", page, |out, resource| push_resource(out, revision, resource))
 }
 
 pub fn write_templates(id: &RequestId, revision: Revision, page: &Page<ResourceTemplate>) -> Vec<u8> {
     lists::write(id, revision, "resourceTemplates", page, |out, template| {
-        let mut object = Object::new(out);
-        object.text("uriTemplate", &template.uri_template).text("name", &template.name);
-        let words = (&template.title, &template.description, &template.mime);
-        push_words(&mut object, revision, words, &template.extra);
-        object.end();
+        push_template(out, revision, template);
     })
+}
+
+pub fn push_resource(out: &mut Vec<u8>, revision: Revision, resource: &Resource) {
+    let mut object = Object::new(out);
+    object.text("uri", &resource.uri).text("name", &resource.name);
+    let words = (&resource.title, &resource.description, &resource.mime);
+    push_words(&mut object, revision, words, &resource.extra);
+    if let Some(size) = resource.size {
+        object.number("size", size);
+    }
+    object.end();
+}
+
+pub fn push_template(out: &mut Vec<u8>, revision: Revision, template: &ResourceTemplate) {
+    let mut object = Object::new(out);
+    object.text("uriTemplate", &template.uri_template).text("name", &template.name);
+    let words = (&template.title, &template.description, &template.mime);
+    push_words(&mut object, revision, words, &template.extra);
+    object.end();
 }
 
 type Words<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<String>);
@@ -76,6 +82,11 @@ pub fn write_reading(id: &RequestId, revision: Revision, reading: &Reading) -> V
 
 fn push_part(out: &mut Vec<u8>, part: &Part) {
     let mut object = Object::new(out);
+    push_content(&mut object, part);
+    object.end();
+}
+
+pub(super) fn push_content(object: &mut Object<'_>, part: &Part) {
     object.text("uri", &part.uri);
     if let Some(mime) = &part.mime {
         object.text("mimeType", mime);
@@ -87,7 +98,6 @@ fn push_part(out: &mut Vec<u8>, part: &Part) {
     if let Some(meta) = &part.meta {
         object.raw("_meta", meta.bytes());
     }
-    object.end();
 }
 
 /// The parameters of `resources/write`: an address, and a text or a blob.

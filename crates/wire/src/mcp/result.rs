@@ -134,7 +134,7 @@ fn push_structured(out: &mut Vec<u8>, data: &Payload, revision: Revision) {
     }
 }
 
-fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Revision) {
+pub(super) fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Revision) {
     let meta = &outcome.meta;
     let mut out = Object::new(object.member("_meta"));
     if revision.is_stateless() {
@@ -156,7 +156,7 @@ fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Revision) {
 }
 
 /// What a model needs to do better next time.
-fn in_words(error: &Error) -> String {
+pub(super) fn in_words(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), error.message);
     for violation in error.details.violations.iter().skip(1).take(20) {
         let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };

@@ -13,7 +13,11 @@ pub struct CallParams {
 }
 
 pub fn read_call(params: &Params) -> Result<CallParams, String> {
-    let name = params.need("name")?;
+    // Seed 000 says `tool_name` too.
+    let name = match params.text("name")? {
+        Some(name) => name,
+        None => params.text("tool_name")?.ok_or("'name' is missing")?,
+    };
     let arguments = params.object("arguments")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
     // Checked as part of the message already: one object, no duplicate members, bounded depth.
     Ok(CallParams { name, arguments: Payload::json(arguments) })

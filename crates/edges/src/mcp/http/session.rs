@@ -31,7 +31,7 @@ pub(super) fn initialize(mcp: &Mcp, identity: Identity, request: &Request) -> Re
         let failure = Failure::request(503, "there are too many sessions; try again later");
         return fail(&failure, Some(&request.id));
     };
-    let body = hello::write_initialize(&request.id, hello.revision, mcp.offer());
+    let body = hello::write_welcome(&request.id, &hello, mcp.offer());
     let mut response = json(StatusCode::OK, body);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(SESSION, id);
@@ -68,7 +68,7 @@ pub(super) async fn batch(
         Ok(session) => session,
         Err(failure) => return fail(&failure, None),
     };
-    if !session.hello.revision.has_batches() {
+    if !session.hello.has_batches() {
         return refuse(
             StatusCode::BAD_REQUEST,
             "batches exist in revision 2025-03-26 only; send one message",
@@ -79,7 +79,8 @@ pub(super) async fn batch(
         match message {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => handshake::notified(&session, &notification),
-            Ok(Message::Response(response)) => handshake::responded(&session, response),
+            // No client that may send batches is answered here.
+            Ok(Message::Response(response)) => drop(handshake::responded(&session, response)),
             Err(reject) => rejected.push(reject),
         }
     }
@@ -117,6 +118,11 @@ pub(super) fn notification(
     match find(mcp, headers, identity) {
         Ok(session) => {
             handshake::notified(&session, notification);
+            if handshake::is_closed(notification)
+                && let Some(id) = text(headers, &SESSION)
+            {
+                mcp.sessions.remove(id, identity);
+            }
             StatusCode::ACCEPTED.into_response()
         }
         Err(failure) => fail(&failure, None),
@@ -130,10 +136,10 @@ pub(super) fn response(
     response: jsonrpc::Response,
 ) -> Response {
     match find(mcp, headers, identity) {
-        Ok(session) => {
-            handshake::responded(&session, response);
-            StatusCode::ACCEPTED.into_response()
-        }
+        Ok(session) => match handshake::responded(&session, response) {
+            Some(answer) => json(StatusCode::OK, answer),
+            None => StatusCode::ACCEPTED.into_response(),
+        },
         Err(failure) => fail(&failure, None),
     }
 }

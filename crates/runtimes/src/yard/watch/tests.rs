@@ -232,7 +232,7 @@ fn a_yard_that_is_always_written_to_is_still_loaded() {
         let start = Instant::now();
         let mut last = String::new();
         while watching.registry.find("b").is_none() {
-            assert!(start.elapsed() < 2 * SECOND, "it waits for a quiet moment that never comes");
+            assert!(start.elapsed() < 10 * SECOND, "it waits for a quiet moment that never comes");
             last = start.elapsed().as_micros().to_string();
             watching.folder.write("tools/b.tool.yaml", &echo("b", &last));
             std::thread::sleep(Duration::from_millis(5));

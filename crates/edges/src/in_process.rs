@@ -1,0 +1,39 @@
+//! The HTTP edge over any stream, without a listener: the same door from the first byte of a request on.
+
+use crate::mcp::Mcp;
+use crate::server::{App, Door, Options, Upgraded};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite};
+use toolyard_engine::Engine;
+
+pub struct InProcess {
+    door: Door,
+    options: Options,
+}
+
+impl InProcess {
+    pub fn new(engine: Arc<Engine>, mcp: Arc<Mcp>, options: Options) -> InProcess {
+        let app = App { engine, started: Instant::now(), options: options.clone(), mcp };
+        InProcess { door: Door::new(Arc::new(app)), options }
+    }
+
+    /// Serves one connection to its end. A client that has said all may still hear the answer.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let door = self.door.clone();
+        // An error here is the peer's: it went away or spoke no HTTP.
+        let _ = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.options.header_timeout)
+            .max_buf_size(64 * 1024)
+            .half_close(true)
+            .serve_connection(
+                TokioIo::new(stream),
+                service_fn(move |request| door.clone().enter(request, Upgraded::default())),
+            )
+            .await;
+    }
+}

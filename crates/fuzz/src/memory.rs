@@ -1,0 +1,56 @@
+//! Counts what is allocated, so that a case that takes too much is seen, and a million cases that leave something behind.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Bytes in use now.
+pub fn live() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// Forgets the highest use so far and gives the present one.
+pub fn mark() -> usize {
+    let live = live();
+    PEAK.store(live, Ordering::Relaxed);
+    live
+}
+
+/// The highest use since the last mark.
+pub fn peak() -> usize {
+    PEAK.load(Ordering::Relaxed)
+}
+
+fn took(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(live, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator as it came; only counters are kept beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        took(layout.size());
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the pointer came from `alloc` or `realloc` above, and so from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        took(size);
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as for `dealloc`; the caller's promise about `size` is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}

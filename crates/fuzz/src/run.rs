@@ -1,0 +1,167 @@
+//! Runs cases on one target and watches them.
+
+use crate::memory;
+use crate::mutate::{Random, mutate};
+use crate::targets::Target;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Inputs that are kept because they made a reader do something new.
+const MAX_POOL: usize = 2000;
+const MAX_KEPT: usize = 8 * 1024;
+
+/// What a run may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub cases: u64,
+    pub seed: u64,
+    /// For one case.
+    pub time: Duration,
+    /// Bytes that one case may take.
+    pub memory: usize,
+    /// Bytes that may be in use at the end beyond what was in use after the first tenth.
+    pub growth: usize,
+}
+
+impl Limits {
+    pub fn new(cases: u64) -> Limits {
+        let (time, memory, growth) = (Duration::from_secs(5), 32 << 20, 8 << 20);
+        Limits { cases, seed: 1, time, memory, growth }
+    }
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Report {
+    pub cases: u64,
+    /// Different ways in which the target answered.
+    pub answers: usize,
+    pub slowest: Duration,
+    /// The most bytes that one case took.
+    pub most: usize,
+    pub growth: usize,
+    pub took: Duration,
+}
+
+/// Runs the corpus as it is and then mutations of it. The error says what went wrong and where the input is kept.
+pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> Result<Report, String> {
+    let mut pool = read_corpus(corpus)?;
+    let known = pool.len() as u64;
+    let mut random = Random::new(limits.seed);
+    let mut seen = HashSet::new();
+    let watched = Watched::start(findings.join(format!("{}-hangs", target.name)), limits.time * 4);
+    let begun = Instant::now();
+    let mut report = Report {
+        cases: limits.cases.max(known),
+        answers: 0,
+        slowest: Duration::ZERO,
+        most: 0,
+        growth: 0,
+        took: Duration::ZERO,
+    };
+    // What was in use after the first tenth, and what we ourselves keep since.
+    let (mut settled, mut kept) = (0, 0);
+    for case in 0..report.cases {
+        if case == report.cases / 10 {
+            (settled, kept) = (memory::live(), 0);
+        }
+        let fresh = case >= known;
+        let input = if fresh { mutate(&mut random, &pool) } else { pool[case as usize].clone() };
+        watched.begin(&input);
+        let before = memory::mark();
+        let started = Instant::now();
+        let answer = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
+        let (took, most) = (started.elapsed(), memory::peak().saturating_sub(before));
+        let wrong = match &answer {
+            Err(_) => Some("it panicked".to_owned()),
+            Ok(_) if took > limits.time => Some(format!("it took {took:?}")),
+            Ok(_) if most > limits.memory => Some(format!("it took {most} bytes")),
+            Ok(_) => None,
+        };
+        if let Some(what) = wrong {
+            return Err(keep(target.name, findings, case, &input, &what));
+        }
+        report.slowest = report.slowest.max(took);
+        report.most = report.most.max(most);
+        // Large ones would make all that follow slow.
+        if seen.len() < MAX_POOL
+            && input.len() < MAX_KEPT
+            && answer.is_ok_and(|answer| seen.insert(answer))
+            && fresh
+        {
+            kept += input.capacity() + 64;
+            pool.push(input);
+        }
+    }
+    report.answers = seen.len();
+    report.took = begun.elapsed();
+    report.growth = memory::live().saturating_sub(settled + kept);
+    if report.growth > limits.growth {
+        return Err(format!("{}: {} bytes more are in use at the end", target.name, report.growth));
+    }
+    Ok(report)
+}
+
+/// Sees to it that a case without end is found: its input is kept, and the process ends.
+struct Watched(Arc<Mutex<Case>>);
+
+/// What runs now, and since when.
+type Case = Option<(Instant, Vec<u8>)>;
+
+impl Watched {
+    fn start(file: PathBuf, limit: Duration) -> Watched {
+        let current = Arc::<Mutex<Case>>::default();
+        let seen = Arc::downgrade(&current);
+        std::thread::spawn(move || {
+            while let Some(current) = seen.upgrade() {
+                if let Some((since, input)) = &*lock(&current)
+                    && since.elapsed() > limit
+                {
+                    // Nobody is left to tell if this fails; the end of the process is seen either way.
+                    let _ = file.parent().map(std::fs::create_dir_all);
+                    let _ = std::fs::write(&file, input);
+                    std::process::abort();
+                }
+                drop(current);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        Watched(current)
+    }
+
+    fn begin(&self, input: &[u8]) {
+        let mut current = lock(&self.0);
+        let (since, kept) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
+        *since = Instant::now();
+        kept.clear();
+        kept.extend_from_slice(input);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The files of the folder in the order of their names.
+fn read_corpus(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let failed = |error: std::io::Error| format!("the corpus {} cannot be read: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        files.push(entry.map_err(failed)?.path());
+    }
+    files.sort();
+    let read = files.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    if read.is_empty() { Err(format!("{} is empty", folder.display())) } else { Ok(read) }
+}
+
+fn keep(name: &str, findings: &Path, case: u64, input: &[u8], what: &str) -> String {
+    let file = findings.join(format!("{name}-{case}"));
+    let kept = std::fs::create_dir_all(findings).and_then(|()| std::fs::write(&file, input));
+    match kept {
+        Ok(()) => format!("{name}, case {case}: {what}; its input is in {}", file.display()),
+        Err(error) => format!("{name}, case {case}: {what}; its input could not be kept: {error}"),
+    }
+}

@@ -1,0 +1,167 @@
+//! The ways in: the HTTP edge from its first byte, and both kinds of pipe, in front of a whole engine with one tool.
+
+use super::{Target, target};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::runtime::Runtime;
+use toolyard_edges::{InProcess, Mcp, McpOptions, Options, Services, serve_framed, serve_stdio};
+use toolyard_engine::audit::{AuditLog, Options as AuditOptions};
+use toolyard_engine::cache::{Cache, Options as CacheOptions};
+use toolyard_engine::clock::{SystemClock, SystemRandom};
+use toolyard_engine::jobs::JobsDoor;
+use toolyard_engine::{Candidate, Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
+use toolyard_protocol::{
+    About, Annotations, Conduct, Digest, ExposedName, Limits, NothingSecret, Outcome, Payload, Sandbox,
+    Timing, ToolName, ToolSpec,
+};
+use toolyard_wire::schema::Schema;
+use toolyard_wire::view::View;
+
+/// A stream that never ends is left after so long; that is no fault.
+const PATIENCE: Duration = Duration::from_millis(100);
+const MAX_BODY: usize = 16 * 1024;
+
+pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = Rc::new(runtime.map_err(|error| error.to_string())?);
+    let engine = engine(&folder.join("edges"))?;
+    let mut options = McpOptions::new([3; 32]);
+    options.max_sessions = 100;
+    options.max_parked = 100;
+    let mcp = Mcp::new(engine.clone(), Services::default(), options);
+    let bounds = Options {
+        max_body: MAX_BODY,
+        max_connections: 10,
+        max_connections_per_peer: 10,
+        max_header: 64 * 1024,
+        max_headers: 100,
+        header_timeout: Duration::from_secs(1),
+        stalled: Duration::from_secs(1),
+        ping: Duration::from_secs(1),
+        drain: Duration::from_secs(1),
+    };
+    let http = Rc::new(InProcess::new(engine, mcp.clone(), bounds));
+    let (in_lines, in_frames) = (mcp.clone(), mcp);
+    Ok(vec![
+        target(
+            "http",
+            by(runtime.clone(), move |stream| {
+                let http = http.clone();
+                async move { http.serve(stream).await }
+            }),
+        ),
+        target(
+            "lines",
+            by(runtime.clone(), move |stream| {
+                let (input, output) = tokio::io::split(stream);
+                serve_stdio(in_lines.clone(), input, output, MAX_BODY, std::future::pending())
+            }),
+        ),
+        target(
+            "frames",
+            by(runtime.clone(), move |stream| {
+                let (input, output) = tokio::io::split(stream);
+                serve_framed(in_frames.clone(), input, output, MAX_BODY, std::future::pending())
+            }),
+        ),
+    ])
+}
+
+/// Sends the input, ends the sending, and reads all there is to read.
+fn by<F: Future<Output = ()>>(
+    runtime: Rc<Runtime>,
+    serve: impl Fn(DuplexStream) -> F,
+) -> impl Fn(&[u8]) -> u64 {
+    move |input| {
+        let (ours, theirs) = tokio::io::duplex(256 * 1024);
+        let (mut read, mut write) = tokio::io::split(ours);
+        let talk = async {
+            // Fails when the other side has heard enough.
+            let _ = write.write_all(input).await;
+            let _ = write.shutdown().await;
+            let mut answer = Vec::new();
+            let _ = (&mut read).take(1 << 20).read_to_end(&mut answer).await;
+            codes_in(&String::from_utf8_lossy(&answer))
+        };
+        runtime.block_on(async {
+            let served = serve(theirs);
+            let both = async { tokio::join!(served, talk).1 };
+            tokio::time::timeout(PATIENCE, both).await.unwrap_or(1)
+        })
+    }
+}
+
+/// A number for the statuses, codes and hints of an answer, whatever else it says.
+fn codes_in(answer: &str) -> u64 {
+    let mut state = DefaultHasher::new();
+    for mark in ["HTTP/1.1 ", "\"code\":", "\"hint\":\"", "\"message\":\""] {
+        for (at, _) in answer.match_indices(mark).take(8) {
+            let rest = answer[at + mark.len()..].chars().take(12);
+            rest.take_while(|sign| !matches!(sign, ',' | '\'')).collect::<String>().hash(&mut state);
+        }
+    }
+    state.finish()
+}
+
+fn engine(folder: &Path) -> Result<Arc<Engine>, String> {
+    std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    let audit =
+        AuditLog::open(folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View));
+    let audit = audit.map_err(|error| error.to_string())?;
+    let cache = Cache::open(folder, CacheOptions::default(), clock.clone());
+    let registry = Arc::new(Registry::new(Snapshot::build(vec![echo()?], Vec::new())));
+    let (jobs, redactor) = (JobsDoor::shut(), Arc::new(NothingSecret));
+    Ok(Arc::new(Engine {
+        registry,
+        audit,
+        cache,
+        redactor,
+        jobs,
+        crowd: toolyard_engine::Crowd::new(100),
+        clock,
+        random,
+    }))
+}
+
+struct Echo;
+
+impl Runner for Echo {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        Box::pin(async move { Ok(Outcome::success(Some(run.call.arguments.clone()))) })
+    }
+}
+
+fn echo() -> Result<Candidate, String> {
+    const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
+    let spec = ToolSpec {
+        name: ToolName::parse("test.echo").map_err(|error| error.to_string())?,
+        exposed: ExposedName::parse("echo").map_err(|error| error.to_string())?,
+        kind: "test",
+        source: "test".to_owned(),
+        about: About::default(),
+        annotations: Annotations::default(),
+        timing: Timing::Sync,
+        limits: Limits { timeout: Duration::from_secs(5), input: 1 << 20, output: 1 << 20 },
+        conduct: Conduct::default(),
+        sandbox: Sandbox::NotNeeded,
+        examples: Vec::new(),
+        digest: Digest::ZERO,
+        input_schema: Some(Payload::json(SCHEMA)),
+        output_schema: None,
+    };
+    let schema = Schema::compile(SCHEMA.as_bytes()).map_err(|_| "the schema of echo".to_owned())?;
+    let entry = Entry {
+        controls: Arc::new(Controls::new(&spec.conduct)),
+        spec,
+        runner: Box::new(Echo),
+        input: Some(Box::new(schema)),
+        output: None,
+        cache_key: None,
+    };
+    Ok(Candidate { entry: Arc::new(entry), enabled: true })
+}

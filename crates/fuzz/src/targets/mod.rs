@@ -1,0 +1,42 @@
+//! What is fuzzed. A target takes bytes and gives a number for the way it answered, so that inputs that lead to new
+//! answers are built upon.
+
+mod edges;
+mod files;
+mod texts;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+pub struct Target {
+    pub name: &'static str,
+    pub run: Box<Reader>,
+}
+
+/// From an input to the kind of its answer.
+pub type Reader = dyn Fn(&[u8]) -> u64;
+
+/// Every target; `folder` is theirs to write in.
+pub fn all(folder: &Path) -> Result<Vec<Target>, String> {
+    let mut targets = texts::targets();
+    targets.extend(files::targets(folder)?);
+    targets.extend(edges::targets(folder)?);
+    Ok(targets)
+}
+
+fn target(name: &'static str, run: impl Fn(&[u8]) -> u64 + 'static) -> Target {
+    Target { name, run: Box::new(run) }
+}
+
+/// A number for an answer: its words without numbers and names, which differ from input to input.
+fn kind_of(answer: &str) -> u64 {
+    let mut state = DefaultHasher::new();
+    let mut quoted = false;
+    for word in answer.split_whitespace().take(60) {
+        quoted ^= word.matches(['\'', '"']).count() % 2 == 1;
+        if !quoted && word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+            word.hash(&mut state);
+        }
+    }
+    state.finish()
+}

@@ -1,0 +1,303 @@
+//! Messages with a header that says how long they are, as seed 002 sends them on pipes.
+//!
+//! A pure state machine: bytes go in as they come, in pieces of any size, and the same frames come out.
+
+use std::fmt;
+
+/// Bytes of all header lines of one frame together.
+pub const MAX_HEADER: usize = 8 * 1024;
+/// Header lines of one frame.
+pub const MAX_LINES: usize = 32;
+
+/// What stands between two headers.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Frame {
+    Body(Vec<u8>),
+    /// Its header announced more than is allowed; the body was skipped and not kept.
+    TooLong(u64),
+}
+
+/// What is wrong with a header. Where the next one begins can't be known any more, so the conversation ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    HeaderTooLong,
+    TooManyLines,
+    /// A line that is not `Name: value` in visible ASCII.
+    NoHeader(String),
+    NoLength,
+    TwoLengths,
+    BadLength(String),
+    /// A text that is not UTF-8.
+    Charset(String),
+}
+
+/// Takes frames apart.
+pub struct Decoder {
+    most: u64,
+    header: Vec<u8>,
+    lines: usize,
+    length: Option<u64>,
+    state: State,
+}
+
+enum State {
+    Header,
+    Body { body: Vec<u8>, missing: usize },
+    Skip { length: u64, missing: u64 },
+}
+
+impl Decoder {
+    /// Bodies may have at most `most` bytes.
+    pub fn new(most: usize) -> Decoder {
+        Decoder { most: most as u64, header: Vec::new(), lines: 0, length: None, state: State::Header }
+    }
+
+    /// Takes bytes from the front of `input` until a frame is whole; `None` when more are needed.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, Fault> {
+        loop {
+            match &mut self.state {
+                State::Header => {
+                    if !self.header_line(input)? {
+                        return Ok(None);
+                    }
+                }
+                State::Body { body, missing } => {
+                    let taken = take(input, *missing);
+                    body.extend_from_slice(taken);
+                    *missing -= taken.len();
+                    if *missing > 0 {
+                        return Ok(None);
+                    }
+                    let body = std::mem::take(body);
+                    self.state = State::Header;
+                    return Ok(Some(Frame::Body(body)));
+                }
+                State::Skip { length, missing } => {
+                    let most = usize::try_from(*missing).unwrap_or(usize::MAX);
+                    *missing -= take(input, most).len() as u64;
+                    if *missing > 0 {
+                        return Ok(None);
+                    }
+                    let length = *length;
+                    self.state = State::Header;
+                    return Ok(Some(Frame::TooLong(length)));
+                }
+            }
+        }
+    }
+
+    /// Whether the input may end here.
+    pub fn is_between(&self) -> bool {
+        matches!(self.state, State::Header) && self.header.is_empty() && self.lines == 0
+    }
+
+    /// Takes one line of the header; `false` when its end has not come yet.
+    fn header_line(&mut self, input: &mut &[u8]) -> Result<bool, Fault> {
+        let end = input.iter().position(|&byte| byte == b'\n');
+        let part = take(input, end.map_or(usize::MAX, |end| end + 1));
+        let start = self.line_start();
+        self.header.extend_from_slice(part);
+        if self.header.len() > MAX_HEADER {
+            return Err(Fault::HeaderTooLong);
+        }
+        if end.is_none() {
+            return Ok(false);
+        }
+        let line = self.header[start..].strip_suffix(b"\n").unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() {
+            if self.lines == MAX_LINES {
+                return Err(Fault::TooManyLines);
+            }
+            if let Some(length) = read_line(line)?
+                && self.length.replace(length).is_some()
+            {
+                return Err(Fault::TwoLengths);
+            }
+            self.lines += 1;
+        } else if self.lines == 0 {
+            // Empty lines between frames do no harm; they are not kept.
+            self.header.clear();
+        } else {
+            self.begin_body(self.length.ok_or(Fault::NoLength)?);
+        }
+        Ok(true)
+    }
+
+    /// Where the line that is being read begins.
+    fn line_start(&self) -> usize {
+        self.header.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)
+    }
+
+    fn begin_body(&mut self, length: u64) {
+        self.header = Vec::new();
+        self.lines = 0;
+        self.length = None;
+        self.state = match usize::try_from(length) {
+            // Room is made as bytes come, not as the header promises.
+            Ok(missing) if length <= self.most => State::Body { body: Vec::new(), missing },
+            _ => State::Skip { length, missing: length },
+        };
+    }
+}
+
+/// A message with its header.
+pub fn write(body: &[u8]) -> Vec<u8> {
+    let mut out = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    out.extend_from_slice(body);
+    out
+}
+
+fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (taken, rest) = input.split_at(input.len().min(most));
+    *input = rest;
+    taken
+}
+
+/// The length, if the line gives it.
+fn read_line(line: &[u8]) -> Result<Option<u64>, Fault> {
+    let shown = || String::from_utf8_lossy(line).chars().take(60).collect::<String>();
+    let text = std::str::from_utf8(line).ok();
+    let text = text.filter(|text| text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
+    let (name, value) = text.and_then(|text| text.split_once(':')).ok_or_else(|| Fault::NoHeader(shown()))?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(Fault::NoHeader(shown()));
+    }
+    let value = value.trim();
+    if name.eq_ignore_ascii_case("Content-Length") {
+        let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        let length = value.parse().ok().filter(|_| digits);
+        return length.map(Some).ok_or_else(|| Fault::BadLength(shown()));
+    }
+    if name.eq_ignore_ascii_case("Content-Type")
+        && let Some((_, charset)) = value.to_ascii_lowercase().split_once("charset=")
+        && !matches!(charset.trim_matches('"'), "utf-8" | "utf8")
+    {
+        return Err(Fault::Charset(shown()));
+    }
+    Ok(None)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::HeaderTooLong => write!(f, "the header is over {MAX_HEADER} bytes"),
+            Fault::TooManyLines => write!(f, "the header has more than {MAX_LINES} lines"),
+            Fault::NoHeader(line) => {
+                write!(f, "{line:?} is no header line; send 'Content-Length: N', an empty line, then N bytes")
+            }
+            Fault::NoLength => write!(f, "the header has no 'Content-Length'"),
+            Fault::TwoLengths => write!(f, "the header has more than one 'Content-Length'"),
+            Fault::BadLength(line) => {
+                write!(f, "{line:?} is no length; it must be a number of bytes in decimal digits")
+            }
+            Fault::Charset(line) => write!(f, "{line:?}: messages are UTF-8 here"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Everything that comes out when the bytes go in piece by piece.
+    fn decode(most: usize, pieces: &[&[u8]]) -> (Vec<Frame>, Option<Fault>, bool) {
+        let mut decoder = Decoder::new(most);
+        let mut frames = Vec::new();
+        for piece in pieces {
+            let mut input = *piece;
+            loop {
+                match decoder.next(&mut input) {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(fault) => return (frames, Some(fault), false),
+                }
+            }
+            assert!(input.is_empty(), "bytes were left lying");
+        }
+        (frames, None, decoder.is_between())
+    }
+
+    #[test]
+    fn frames_are_read_whatever_else_the_header_says() {
+        for text in [
+            "Content-Length: 2\r\n\r\n{}",
+            "content-length:2\n\n{}",
+            "Content-Type: application/json; charset=utf-8\r\nContent-Length:  2 \r\nX-Other: 1\r\n\r\n{}",
+            "\r\n\nContent-Length: 2\r\n\r\n{}",
+        ] {
+            let (frames, fault, between) = decode(10, &[text.as_bytes()]);
+            assert_eq!((frames, fault, between), (vec![Frame::Body(b"{}".to_vec())], None, true), "{text:?}");
+        }
+        assert_eq!(decode(10, &[&write(b"{}")]).0, [Frame::Body(b"{}".to_vec())]);
+        assert_eq!(decode(10, &[&write(b"")]).0, [Frame::Body(Vec::new())]);
+    }
+
+    #[test]
+    fn a_bad_header_is_told_by_what_is_wrong_with_it() {
+        let long = format!("X: {}", "a".repeat(MAX_HEADER));
+        let many = "X: 1\n".repeat(MAX_LINES + 1);
+        for (text, fault) in [
+            (long.as_str(), Fault::HeaderTooLong),
+            (many.as_str(), Fault::TooManyLines),
+            ("{\"jsonrpc\":\"2.0\"}\n", Fault::NoHeader("{\"jsonrpc\":\"2.0\"}".to_owned())),
+            ("nothing\n", Fault::NoHeader("nothing".to_owned())),
+            ("X: 1\r\n\r\n", Fault::NoLength),
+            ("Content-Length: 1\nContent-Length: 1\n\n", Fault::TwoLengths),
+            ("Content-Length: -1\n", Fault::BadLength("Content-Length: -1".to_owned())),
+            ("Content-Length: +1\n", Fault::BadLength("Content-Length: +1".to_owned())),
+            ("Content-Length: 0x1\n", Fault::BadLength("Content-Length: 0x1".to_owned())),
+            ("Content-Length:\n", Fault::BadLength("Content-Length:".to_owned())),
+            (
+                "Content-Length: 99999999999999999999\n",
+                Fault::BadLength("Content-Length: 99999999999999999999".to_owned()),
+            ),
+            (
+                "Content-Type: x; charset=latin1\n",
+                Fault::Charset("Content-Type: x; charset=latin1".to_owned()),
+            ),
+        ] {
+            assert_eq!(decode(10, &[text.as_bytes()]).1, Some(fault), "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_skipped_and_the_next_one_read() {
+        let text = b"Content-Length: 4\n\n1234Content-Length: 3\n\n123";
+        let (frames, fault, _) = decode(3, &[text]);
+        assert_eq!((frames, fault), (vec![Frame::TooLong(4), Frame::Body(b"123".to_vec())], None));
+        let (frames, _, between) = decode(3, &[b"Content-Length: 18446744073709551615\n\nabc"]);
+        assert_eq!((frames.len(), between), (0, false));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_the_bytes_gives_the_same_frames(
+            bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..5),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let whole: Vec<u8> = bodies.iter().flat_map(|body| write(body)).collect();
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len() + 1)).collect();
+            places.extend([0, whole.len()]);
+            places.sort_unstable();
+            let pieces: Vec<&[u8]> = places.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
+            let (frames, fault, between) = decode(30, &pieces);
+            let expected: Vec<Frame> = bodies.into_iter().map(|body| match body.len() {
+                0..=30 => Frame::Body(body),
+                length => Frame::TooLong(length as u64),
+            }).collect();
+            prop_assert_eq!((frames, fault, between), (expected, None, true));
+        }
+
+        #[test]
+        fn garbage_is_cut_at_the_same_place_however_it_is_split(
+            text in r"(Content-Length: ?[0-9]{0,3}|[ -~]{0,20}|\r|\n|\r\n){0,20}", cut in any::<prop::sample::Index>(),
+        ) {
+            let at = cut.index(text.len() + 1);
+            let (first, second) = text.as_bytes().split_at(at);
+            prop_assert_eq!(decode(100, &[text.as_bytes()]), decode(100, &[first, second]));
+        }
+    }
+}
