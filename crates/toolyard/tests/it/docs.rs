@@ -89,3 +89,22 @@ fn links_between_pages_lead_somewhere() {
         }
     }
 }
+
+#[test]
+fn every_test_in_the_table_of_threats_exists() {
+    let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let named: Vec<(&str, &str)> = page.split('`').filter_map(|word| word.split_once(".rs::")).collect();
+    assert!(named.len() > 30, "only {} tests are named", named.len());
+    for (file, test) in named {
+        let path = repository().join("crates").join(format!("{file}.rs"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}.rs: {error}"));
+        let (before, _) = text
+            .split_once(&format!("fn {test}()"))
+            .unwrap_or_else(|| panic!("there is no test '{test}' in {file}.rs"));
+        let attribute = before.trim_end_matches("async ").lines().last();
+        assert!(attribute.is_some_and(|line| line.ends_with("test]")), "'{test}' in {file}.rs is no test");
+    }
+    for row in page.lines().filter(|line| line.starts_with("| ") && line.ends_with("| – |")) {
+        assert!(row.contains("not yet: "), "neither shown by a test nor left open: {row}");
+    }
+}
