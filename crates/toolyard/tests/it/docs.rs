@@ -101,7 +101,7 @@ fn every_test_in_the_table_of_threats_exists() {
         let (before, _) = text
             .split_once(&format!("fn {test}()"))
             .unwrap_or_else(|| panic!("there is no test '{test}' in {file}.rs"));
-        let attribute = before.trim_end_matches("async ").lines().last();
+        let attribute = before.trim_end().trim_end_matches("async").trim_end().lines().last();
         assert!(attribute.is_some_and(|line| line.ends_with("test]")), "'{test}' in {file}.rs is no test");
     }
     for row in page.lines().filter(|line| line.starts_with("| ") && line.ends_with("| – |")) {
