@@ -123,6 +123,8 @@ async fn jobs_are_listed_by_state_and_page_by_page() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(bench.start("local", "job.sleep", json!({"milliseconds": 0})).await);
+        // Ids are ordered by the millisecond.
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     bench.ok("job.poll", json!({"job_ids": ids, "mode": "all"})).await;
     let page = bench.ok("job.list", json!({"limit": 2, "status": "complete"})).await;
