@@ -1,5 +1,6 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
+mod body;
 mod guard;
 mod in_process;
 mod mcp;

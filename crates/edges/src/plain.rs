@@ -1,8 +1,9 @@
 //! Seed 002's plain routes: one tool, one POST, one envelope; what there is, and prompts as they are written.
 
+use crate::body;
 use crate::server::App;
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -88,12 +89,7 @@ fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Cal
 
 /// The body as arguments; an empty body means none. Reading stops at the limit.
 async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
-    let bytes = to_bytes(body, limit).await.map_err(|_| {
-        Error::new(
-            ErrorKind::InputTooLarge,
-            format!("the request body is over {limit} bytes or did not arrive whole"),
-        )
-    })?;
+    let bytes = body::read(body, limit).await.map_err(|unread| unread.error(limit))?;
     if bytes.is_empty() {
         return Ok(Payload::json("{}"));
     }

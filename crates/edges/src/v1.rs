@@ -1,8 +1,9 @@
 //! `/v1/`: calls, batches, jobs and events for programs, `toolyard --url` among them.
 
+use crate::body;
 use crate::query::Query;
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -191,10 +192,7 @@ fn trace(headers: &HeaderMap) -> Option<TraceContext> {
 }
 
 async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
-    to_bytes(body, limit).await.map_err(|_| {
-        let message = format!("the request body is over {limit} bytes or did not arrive whole");
-        Error::new(ErrorKind::InputTooLarge, message)
-    })
+    body::read(body, limit).await.map_err(|unread| unread.error(limit))
 }
 
 /// An empty body means no arguments.

@@ -4,21 +4,17 @@ mod session;
 mod stateless;
 
 use super::Mcp;
-use crate::patience::within;
+use crate::body::{self, Unread};
 use crate::server::App;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Reject};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::{Revision, meta};
-
-/// How long a client may take to send its body.
-pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -61,14 +57,13 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
 
 /// The whole body, within its bounds of size and time.
 pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
-    match within(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Some(Ok(body)) => Ok(body),
-        Some(Err(_)) => {
-            let what = format!("the body is over {limit} bytes or did not arrive whole");
-            Err(Box::new(refuse(StatusCode::PAYLOAD_TOO_LARGE, &what)))
-        }
-        None => Err(Box::new(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
-    }
+    body::read(body, limit).await.map_err(|unread| {
+        let status = match unread {
+            Unread::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Unread::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        };
+        Box::new(refuse(status, &unread.message(limit)))
+    })
 }
 
 async fn one(

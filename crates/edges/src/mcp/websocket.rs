@@ -2,10 +2,11 @@
 
 use super::Mcp;
 use super::backlog::End;
-use super::http::{BODY_TIMEOUT, fail, identity, refuse, text};
+use super::http::{fail, identity, refuse, text};
 use super::line::Line;
 use super::lock;
 use super::peer::Eras;
+use crate::body;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::Response;
@@ -183,7 +184,7 @@ async fn read(line: &Line, signals: &Signals, max_message: usize, input: &mut (i
         let more = input.read_buf(buffer);
         let read = match begun {
             None => more.await,
-            Some(begun) => match tokio::time::timeout_at((begun + BODY_TIMEOUT).into(), more).await {
+            Some(begun) => match tokio::time::timeout_at((begun + body::TIMEOUT).into(), more).await {
                 Ok(read) => read,
                 Err(_) => break Close::new(code::POLICY, "a message did not arrive in time"),
             },

@@ -111,6 +111,38 @@ fn half_a_request_and_an_idle_connection_are_cut() {
     }
 }
 
+#[test]
+fn with_the_defaults_whoever_is_slow_is_cut_in_the_end() {
+    let (yard, server) = serve("");
+    yard.shell(Kind::Cli, "large", "printf '\"'; head -c 200000 /dev/zero | tr '\\0' x; printf '\"'");
+    eventually("the tool is there", PATIENCE, || server.post("large", "{}").status == 200);
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    let (files, memory) = (open(), server.memory_kb());
+    let started = Instant::now();
+    let slow = [
+        "POST /mcp/tool/large HTTP/1.1\r\nhost: local",
+        "POST /mcp/tool/large HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+        "POST /mcp/tool/large HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}",
+    ];
+    // The last one asks for more than its window holds and reads nothing of it.
+    let mut held: Vec<TcpStream> = Vec::new();
+    for said in slow.iter().cycle().take(80) {
+        let mut stream = crate::flood::narrow(&server.address);
+        stream.write_all(said.as_bytes()).unwrap();
+        held.push(stream);
+    }
+    eventually("they are there", PATIENCE, || open() >= files + 60);
+    eventually("they are cut", Duration::from_secs(90), || open() <= files + 4);
+    eprintln!(
+        "80 slow clients were cut after {:?}; memory {memory} kB before, {} kB after",
+        started.elapsed(),
+        server.memory_kb()
+    );
+    assert!(server.memory_kb() < memory + 16 * 1024);
+    assert_eq!(server.post("tool", "{}").status, 200);
+}
+
 /// The status line of a request that comes from 127.0.0.2.
 fn from_another_address(address: &str) -> String {
     use std::os::fd::{AsRawFd, FromRawFd};

@@ -107,7 +107,7 @@ fn slow_reader(address: &str, stream: bool) -> TcpStream {
 }
 
 /// A connection whose segments and window are so small that the kernel keeps little of what is sent on it.
-fn narrow(address: &str) -> TcpStream {
+pub fn narrow(address: &str) -> TcpStream {
     let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let to = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,

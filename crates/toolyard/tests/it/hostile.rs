@@ -1,9 +1,12 @@
 //! Hostile input on the default configuration: each is refused in the right words, and costs little memory.
 
 use crate::mcp::{initialize, post};
-use crate::support::{Client, Kind, Server, Yard};
+use crate::support::{
+    Client, Kind, PATIENCE, Server, Yard, assert_no_survivor, eventually, marker, processes_with,
+};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::time::Duration;
 
 /// A server that knows nothing but its defaults.
 fn serve() -> (Yard, Server) {
@@ -129,6 +132,57 @@ fn ten_thousand_idle_sessions_take_ten_kilobytes_each_at_most() {
     post(&mut client, &[("mcp-session-id", &first)], &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
     assert_eq!(client.read().unwrap().json()["result"], json!({}), "the first of them is still there");
     assert_eq!(server.post("tool", "{}").status, 200);
+}
+
+#[test]
+fn foreign_hosts_and_origins_are_403_and_cost_no_memory() {
+    let (yard, server) = serve();
+    let local = format!("localhost:{}", server.address.rsplit_once(':').unwrap().1);
+    let rise = rise("600 requests of strangers", &server, || {
+        for _ in 0..100 {
+            for headers in
+                [[("host", "evil.example"), MCP[0]], [("host", &local), ("origin", "https://evil.example")]]
+            {
+                for path in ["/mcp", "/mcp/tool/tool", "/messages?sessionId=x"] {
+                    assert_eq!(server.client().send("POST", path, &headers, b"{}").status, 403, "{path}");
+                }
+            }
+        }
+    });
+    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    let begun = yard.records().iter().filter(|record| record["kind"] == "begin").count();
+    assert_eq!(begun, 1, "nothing of theirs ran");
+}
+
+#[test]
+fn the_tools_of_clients_that_went_away_are_dead_within_a_second() {
+    let (yard, marker) = (Yard::new(), marker());
+    yard.tool(Kind::Cli, "hang", &["/bin/sh", "-c", "trap '' TERM; sleep 300", &marker], json!({}));
+    let server = yard.serve();
+    let headers = [
+        MCP[0],
+        MCP[1],
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "hang"),
+    ];
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                      "io.modelcontextprotocol/clientCapabilities": {}});
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hang", "_meta": meta}});
+    let rise = rise("ten clients that went away", &server, || {
+        for _ in 0..5 {
+            let (mut stateless, mut plain) = (server.client(), server.client());
+            stateless.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
+            plain.write("POST", "/mcp/tool/hang", &MCP, b"{}").unwrap();
+            let shells =
+                || processes_with(&marker).iter().filter(|process| process.contains("sh -c")).count();
+            eventually("both run", PATIENCE, || shells() >= 2);
+            drop((stateless, plain));
+            assert_no_survivor(&marker, Duration::from_secs(1));
+        }
+    });
+    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
 }
 
 fn session(server: &Server) -> String {
