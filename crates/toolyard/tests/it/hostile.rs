@@ -101,15 +101,18 @@ fn one_id_in_flight_five_times_is_answered_five_times() {
     // The first is answered by its result, and so is each of the others, or by a refusal of the id that is in use.
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nap"}});
     let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
-    for client in &mut clients {
-        let headers = [MCP[0], ("accept", "application/json"), ("mcp-session-id", session.as_str())];
-        client.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
-    }
-    for client in &mut clients {
-        let answer = client.read().unwrap().json();
-        assert_eq!(answer["id"], 7, "{answer}");
-        assert!(answer["result"].is_object() || answer["error"]["code"] == -32600, "{answer}");
-    }
+    let rise = rise("one id five times", &server, || {
+        for client in &mut clients {
+            let headers = [MCP[0], ("accept", "application/json"), ("mcp-session-id", session.as_str())];
+            client.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
+        }
+        for client in &mut clients {
+            let answer = client.read().unwrap().json();
+            assert_eq!(answer["id"], 7, "{answer}");
+            assert!(answer["result"].is_object() || answer["error"]["code"] == -32600, "{answer}");
+        }
+    });
+    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
 }
 
 #[test]
