@@ -16,7 +16,7 @@ mod wiring;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// A call makes some forty small allocations; the system's allocator would take a seventh of its time for them.
+/// The system's allocator took an eighth of the instructions of an MCP call, by callgrind.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
