@@ -7,6 +7,7 @@ mod index;
 mod load;
 mod prune;
 mod tamper;
+mod together;
 
 use super::*;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom, new_id};
