@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, Limits, ToolSpec};
+use toolyard_protocol::{CacheKey, ExposedName, Limits, ToolName, ToolSpec};
 use toolyard_wire::answer::Contract;
 use toolyard_wire::cache_key::{Canonical, Templated};
 use toolyard_wire::doc::{Fields, Node, Place, Problem};
@@ -316,6 +316,13 @@ impl Reading<'_> {
         })
     }
 
+    fn names(&self, fields: &mut Fields<'_>, id: Option<(String, Place)>) -> Option<(ToolName, ExposedName)> {
+        let (id, place) = id?;
+        let folder = self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let hint = "use letters, digits and '_'; dots separate modules";
+        naming::names(&id, &folder).map_err(|what| fields.problem(place, what, hint)).ok()
+    }
+
     /// Puts the parts together, or gives back every problem.
     pub fn finish(
         self,
@@ -323,16 +330,7 @@ impl Reading<'_> {
         unsupported: &[(&'static str, &str)],
         parts: Parts,
     ) -> Result<Checked, Vec<Problem>> {
-        let names = parts.id.and_then(|(id, place)| {
-            let folder =
-                self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-            let names = naming::names(&id, &folder);
-            names
-                .map_err(|what| {
-                    fields.problem(place, what, "use letters, digits and '_'; dots separate modules")
-                })
-                .ok()
-        });
+        let names = self.names(&mut fields, parts.id);
         if parts.kind.is_none() {
             fields.leave_rest();
         }
