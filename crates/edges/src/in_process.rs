@@ -1,7 +1,7 @@
-//! The HTTP edge over any stream, without a listener: the same door from the first byte of a request on.
+//! The HTTP edge over any stream, without a listener: the same service from the first byte of a request on.
 
 use crate::mcp::Mcp;
-use crate::server::{App, Door, Options, Upgraded};
+use crate::server::{App, HttpService, Options, UpgradeSlot};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -11,19 +11,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use toolyard_engine::Engine;
 
 pub struct InProcess {
-    door: Door,
+    http_service: HttpService,
     options: Options,
 }
 
 impl InProcess {
     pub fn new(engine: Arc<Engine>, mcp: Arc<Mcp>, options: Options) -> InProcess {
         let app = App { engine, started: Instant::now(), options: options.clone(), mcp };
-        InProcess { door: Door::new(Arc::new(app)), options }
+        InProcess { http_service: HttpService::new(Arc::new(app)), options }
     }
 
     /// Serves one connection to its end. A client that has said all may still hear the answer.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let door = self.door.clone();
+        let http_service = self.http_service.clone();
         // An error here is the peer's: it went away or spoke no HTTP.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -32,7 +32,7 @@ impl InProcess {
             .half_close(true)
             .serve_connection(
                 TokioIo::new(stream),
-                service_fn(move |request| door.clone().enter(request, Upgraded::default())),
+                service_fn(move |request| http_service.clone().handle(request, UpgradeSlot::default())),
             )
             .await;
     }

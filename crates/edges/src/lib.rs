@@ -1,14 +1,14 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
 mod body;
-mod guard;
+mod connection_limits;
 mod in_process;
 mod mcp;
-mod patience;
-mod peers;
-mod plain;
+mod origin_check;
+mod plain_http;
 mod query;
 mod server;
+mod timeouts;
 mod v1;
 
 pub use in_process::InProcess;

@@ -1,6 +1,6 @@
 //! The query part of an address: each parameter is asked for once, what is left over is refused.
 
-use toolyard_protocol::text::{nearest, visible};
+use toolyard_protocol::text::{escape_control, nearest};
 use toolyard_protocol::{Error, ErrorKind};
 
 pub struct Query(Vec<(String, String)>);
@@ -11,9 +11,9 @@ impl Query {
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = decode(name).zip(decode(value));
-            let (name, value) = decoded.ok_or_else(|| wrong("it is not properly percent-encoded UTF-8"))?;
+            let (name, value) = decoded.ok_or_else(|| invalid("it is not properly percent-encoded UTF-8"))?;
             if pairs.iter().any(|(known, _)| *known == name) {
-                return Err(wrong(format!("'{}' stands there twice", visible(&name))));
+                return Err(invalid(format!("'{}' stands there twice", escape_control(&name))));
             }
             pairs.push((name, value));
         }
@@ -21,21 +21,21 @@ impl Query {
     }
 
     pub fn text(&mut self, name: &str) -> Option<String> {
-        let place = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.swap_remove(place).1)
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(index).1)
     }
 
-    pub fn number(&mut self, name: &str, most: u64) -> Result<Option<u64>, Error> {
+    pub fn number(&mut self, name: &str, max: u64) -> Result<Option<u64>, Error> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| *number <= most);
-        number.map(Some).ok_or_else(|| wrong(format!("'{name}' must be a number from 0 to {most}")))
+        let number = text.parse().ok().filter(|number| *number <= max);
+        number.map(Some).ok_or_else(|| invalid(format!("'{name}' must be a number from 0 to {max}")))
     }
 
     /// `a,b,c`, each read by `read`.
     pub fn list<T>(&mut self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Error> {
         let Some(text) = self.text(name) else { return Ok(Vec::new()) };
         let read_one = |word: &str| {
-            read(word).ok_or_else(|| wrong(format!("'{}' is no value for '{name}'", visible(word))))
+            read(word).ok_or_else(|| invalid(format!("'{}' is no value for '{name}'", escape_control(word))))
         };
         text.split(',').filter(|word| !word.is_empty()).map(read_one).collect()
     }
@@ -43,7 +43,7 @@ impl Query {
     /// Call it last: a parameter that nobody asked for is a mistake. `known` are all that the address takes.
     pub fn finish(self, known: &[&str]) -> Result<(), Error> {
         let Some((name, _)) = self.0.first() else { return Ok(()) };
-        let error = wrong(format!("'{}' is not known here", visible(name)));
+        let error = invalid(format!("'{}' is not known here", escape_control(name)));
         Err(match nearest(name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean '{near}'?")),
             None => error.hint(format!("known are: {}", known.join(", "))),
@@ -51,7 +51,7 @@ impl Query {
     }
 }
 
-fn wrong(what: impl std::fmt::Display) -> Error {
+fn invalid(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("the query of the address: {what}"))
 }
 

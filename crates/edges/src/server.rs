@@ -1,9 +1,9 @@
 //! The HTTP listener: accepts connections within bounds and drains them when told to stop.
 
-use crate::mcp::{self, Mcp, Patience, Upgrade};
-use crate::peers::{Counted, Peers};
+use crate::connection_limits::{ConnectionGuard, ConnectionLimits};
+use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
 use crate::v1::{self, V1};
-use crate::{guard, plain};
+use crate::{origin_check, plain_http};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
@@ -64,32 +64,38 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let drain = options.drain;
-    let places = Arc::new(Semaphore::new(options.max_connections));
-    let peers = Peers::new(options.max_connections_per_peer);
+    let permits = Arc::new(Semaphore::new(options.max_connections));
+    let limits = ConnectionLimits::new(options.max_connections_per_peer);
     let app = Arc::new(App { engine, started: Instant::now(), options, mcp: mcp.clone() });
-    let door = Door::new(app);
+    let http_service = HttpService::new(app);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = tokio::task::JoinSet::new();
-    let mut tending = std::pin::pin!(mcp.tend());
+    let mut maintenance = std::pin::pin!(mcp.run_maintenance());
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
             _ = &mut stop => break,
-            () = &mut tending => continue,
-            accepted = accept(&listener, &places, &peers) => accepted,
+            () = &mut maintenance => continue,
+            accepted = accept(&listener, &permits, &limits) => accepted,
             // Finished connections are collected as we go, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
-        let (stream, address, place) = accepted;
-        let counted = match peers.count(address, place) {
-            Ok(counted) => counted,
-            Err(place) => {
-                connections.spawn(turn_away(stream, place));
+        let (stream, address, permit) = accepted;
+        let admitted = match limits.admit(address, permit) {
+            Ok(admitted) => admitted,
+            Err(permit) => {
+                connections.spawn(refuse_connection(stream, permit));
                 continue;
             }
         };
-        let (door, stopped, caller) = (door.clone(), stopped.clone(), counted.clone());
-        counted.may_be_cut(connections.spawn(connection(stream, door, caller, stopped)));
+        let (http_service, stopped, connection_guard) =
+            (http_service.clone(), stopped.clone(), admitted.clone());
+        admitted.allow_eviction(connections.spawn(connection(
+            stream,
+            http_service,
+            connection_guard,
+            stopped,
+        )));
     }
     drop(listener);
     mcp.stop();
@@ -102,35 +108,35 @@ pub async fn serve(
     mcp.close().await;
 }
 
-type Place = tokio::sync::OwnedSemaphorePermit;
+type Permit = tokio::sync::OwnedSemaphorePermit;
 
-/// Waits for a free place first: over the bound, new connections queue in the kernel, and the silent make room.
+/// Waits for a permit first: excess connections queue in the kernel; idle ones are closed first.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
-    peers: &Peers,
-) -> (TcpStream, IpAddr, Place) {
+    permits: &Arc<Semaphore>,
+    limits: &ConnectionLimits,
+) -> (TcpStream, IpAddr, Permit) {
     loop {
-        if places.available_permits() == 0 {
-            peers.make_room();
+        if permits.available_permits() == 0 {
+            limits.evict_idle();
         }
-        let Ok(place) = places.clone().acquire_owned().await else {
-            // The semaphore is never closed; waiting for ever is what "no place" means.
+        let Ok(permit) = permits.clone().acquire_owned().await else {
+            // The semaphore is never closed, so this is not reached.
             return std::future::pending().await;
         };
         match listener.accept().await {
-            Ok((stream, address)) => return (stream, address.ip(), place),
+            Ok((stream, address)) => return (stream, address.ip(), permit),
             // Out of file descriptors, or the peer is gone already: both pass.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Says why, and gives the client a moment to read it before its place is free again.
-async fn turn_away(mut stream: TcpStream, _place: Place) {
+/// Says why, and gives the client a moment to read it before its permit is free again.
+async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
     const WHY: &str = "there are too many connections from this address; close some, or raise \
                        max_connections_per_peer\n";
-    let said = async {
+    let sent = async {
         let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
         let answer = format!("{head}content-type: text/plain\r\ncontent-length: {}\r\n\r\n{WHY}", WHY.len());
         stream.write_all(answer.as_bytes()).await?;
@@ -140,12 +146,12 @@ async fn turn_away(mut stream: TcpStream, _place: Place) {
         std::io::Result::Ok(())
     };
     // It is over either way.
-    let _ = tokio::time::timeout(Duration::from_secs(1), said).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), sent).await;
 }
 
 /// The kernel ends the connection when what was sent is not taken in time: by a client that reads no more, or that is
 /// gone without a word.
-fn cut_when_stalled(stream: &TcpStream, after: Duration) {
+fn set_tcp_user_timeout(stream: &TcpStream, after: Duration) {
     let after = libc::c_uint::try_from(after.as_millis()).unwrap_or(libc::c_uint::MAX);
     let (size, option) = (size_of_val(&after) as libc::socklen_t, std::ptr::from_ref(&after).cast());
     // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel that does not know the option
@@ -155,39 +161,39 @@ fn cut_when_stalled(stream: &TcpStream, after: Duration) {
     }
 }
 
-/// Where every request comes in: who may not enter is turned away, and what comes most often goes straight on.
+/// HTTP entry point: checks Host and Origin, dispatches MCP paths, leaves the rest to axum.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct HttpService {
     router: TowerToHyperService<Router>,
     app: Arc<App>,
 }
 
 /// A connection that goes on as a WebSocket leaves it here.
-pub(crate) type Upgraded = Arc<Mutex<Option<Upgrade>>>;
+pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
 
-impl Door {
-    pub(crate) fn new(app: Arc<App>) -> Door {
+impl HttpService {
+    pub(crate) fn new(app: Arc<App>) -> HttpService {
         let v1 =
             V1 { engine: app.engine.clone(), resources: app.mcp.resources(), max_body: app.options.max_body };
-        let router = TowerToHyperService::new(plain::routes(app.clone()).merge(v1::routes(v1)));
-        Door { router, app }
+        let router = TowerToHyperService::new(plain_http::routes(app.clone()).merge(v1::routes(v1)));
+        HttpService { router, app }
     }
 
-    pub(crate) async fn enter(
+    pub(crate) async fn handle(
         self,
         request: Request<Incoming>,
-        upgraded: Upgraded,
+        upgrade_slot: UpgradeSlot,
     ) -> Result<Response, Infallible> {
-        if let Some(refused) = guard::local_only(&request) {
+        if let Some(refused) = origin_check::reject_non_local(&request) {
             return Ok(refused);
         }
         Ok(match request.uri().path() {
             "/mcp" => mcp::handle(&self.app, request.map(Body::new)).await,
-            "/sse" => mcp::stream(&self.app, &request.map(Body::new)),
-            "/messages" => mcp::message(&self.app, request.map(Body::new)).await,
+            "/sse" => mcp::open_legacy_stream(&self.app, &request.map(Body::new)),
+            "/messages" => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
             "/ws" => {
                 let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
-                *upgraded.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
+                *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
                 response
             }
             _ => return self.router.call(request).await,
@@ -195,41 +201,46 @@ impl Door {
     }
 }
 
-async fn connection(stream: TcpStream, door: Door, caller: Arc<Counted>, mut stopped: watch::Receiver<bool>) {
-    let (options, upgraded) = (door.app.options.clone(), Upgraded::default());
+async fn connection(
+    stream: TcpStream,
+    http_service: HttpService,
+    connection_guard: Arc<ConnectionGuard>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let (options, upgrade_slot) = (http_service.app.options.clone(), UpgradeSlot::default());
     // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
-    cut_when_stalled(&stream, options.stalled);
+    set_tcp_user_timeout(&stream, options.stalled);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(options.header_timeout)
         .max_buf_size(options.max_header.max(8192));
-    if options.max_headers != HYPERS_HEADERS {
+    if options.max_headers != HYPER_DEFAULT_MAX_HEADERS {
         http.max_headers(options.max_headers);
     }
-    let left = upgraded.clone();
+    let service_slot = upgrade_slot.clone();
     let service = service_fn(|request| {
-        caller.speaks();
-        door.clone().enter(request, left.clone())
+        connection_guard.mark_active();
+        http_service.clone().handle(request, service_slot.clone())
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
-    let over = tokio::select! {
+    let finished = tokio::select! {
         // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.
         _ = &mut connection => true,
         _ = stopped.wait_for(|stopped| *stopped) => false,
     };
-    if !over {
+    if !finished {
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
     }
-    let upgrade = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let upgrade = upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(upgrade) = upgrade {
         // Leaves time for the last words before the connections that are left are cut.
         let drain = options.drain * 3 / 4;
-        let patience = Patience { ping: options.ping, stalled: options.stalled, drain };
-        mcp::converse(upgrade, options.max_body, patience).await;
+        let timeouts = WebSocketTimeouts { ping: options.ping, stalled: options.stalled, drain };
+        mcp::serve_websocket(upgrade, options.max_body, timeouts).await;
     }
 }
 
 /// What hyper keeps room for by itself; any other number costs it an allocation per request.
-const HYPERS_HEADERS: usize = 100;
+const HYPER_DEFAULT_MAX_HEADERS: usize = 100;

@@ -14,12 +14,13 @@ use std::time::Duration;
 use toolyard_engine::jobs::Jobs;
 use toolyard_engine::resources::Resources;
 use toolyard_engine::stores::{EventQuery, JobFilter};
-use toolyard_engine::{Behalf, Engine};
+use toolyard_engine::{Engine, RequestContext};
+use toolyard_formats::json;
 use toolyard_protocol::{
-    Call, Edge, Error, ErrorKind, Id, Identity, JobState, Nobody, Outcome, Payload, TraceContext, Wait,
+    Call, Edge, Error, ErrorKind, Id, Identity, JobState, NoopCaller, Outcome, Payload, TraceContext, Wait,
 };
-use toolyard_wire::listing::Listed;
-use toolyard_wire::{batch, envelope, jobs, json, listing, outcome};
+use toolyard_wire::tool_list::ToolRow;
+use toolyard_wire::{batch, envelope, jobs, outcome, tool_list};
 
 /// The longest that a request waits for something to happen.
 const MAX_WAIT_MS: u64 = 60_000;
@@ -49,20 +50,20 @@ pub fn routes(v1: V1) -> Router {
 async fn list_tools(State(v1): Shared) -> Response {
     let snapshot = v1.engine.registry.snapshot();
     let rows = snapshot.entries().iter().map(|entry| row(&entry.spec));
-    ok(listing::write_list(&rows.collect::<Vec<_>>()))
+    ok_response(tool_list::write_list(&rows.collect::<Vec<_>>()))
 }
 
 async fn show_tool(State(v1): Shared, Path(name): Path<String>) -> Response {
     match v1.engine.registry.find(&name) {
-        Some(entry) => ok(listing::write_tool(&row(&entry.spec))),
-        None => {
-            failed(Error::new(ErrorKind::UnknownTool, "there is no tool of that name").hint("GET /v1/tools"))
-        }
+        Some(entry) => ok_response(tool_list::write_tool(&row(&entry.spec))),
+        None => error_response(
+            Error::new(ErrorKind::UnknownTool, "there is no tool of that name").hint("GET /v1/tools"),
+        ),
     }
 }
 
-fn row(spec: &toolyard_protocol::ToolSpec) -> Listed<'_> {
-    Listed { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] }
+fn row(spec: &toolyard_protocol::ToolSpec) -> ToolRow<'_> {
+    ToolRow { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] }
 }
 
 /// `Idempotency-Key` makes a repeated call the same call; `Prefer: respond-async` asks for the job's id at once.
@@ -76,8 +77,8 @@ async fn call_tool(State(v1): Shared, Path(name): Path<String>, request: Request
         Ok(Call { wait, idempotency_key, trace, ..call })
     };
     match called.await {
-        Ok(call) => answer(&v1.engine.run(call, &Nobody).await),
-        Err(error) => failed(v1.engine.hide(error)),
+        Ok(call) => outcome_response(&v1.engine.run(call, &NoopCaller).await),
+        Err(error) => error_response(v1.engine.redact_error(error)),
     }
 }
 
@@ -87,22 +88,23 @@ async fn run_batch(State(v1): Shared, request: Request) -> Response {
         let batch::Request { batch, conversation } = batch::read(read(body, v1.max_body).await?)?;
         let identity = Identity::local();
         let trace = trace(&parts.headers);
-        let behalf = Behalf { identity: &identity, edge: Edge::Http, trace, caller: &Nobody };
-        let ends = v1.engine.run_batch(&batch, behalf, v1.resources.as_ref()).await?;
-        Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)))
+        let request_context =
+            RequestContext { identity: &identity, edge: Edge::Http, trace, caller: &NoopCaller };
+        let outcomes = v1.engine.run_batch(&batch, request_context, v1.resources.as_ref()).await?;
+        Ok(conversation.map_or_else(|| batch::write(&batch, &outcomes), |history| history.write(&outcomes)))
     };
-    ran.await.map_or_else(|error| failed(v1.engine.hide(error)), ok)
+    ran.await.map_or_else(|error| error_response(v1.engine.redact_error(error)), ok_response)
 }
 
 async fn list_jobs(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
     let listed = async {
         let filter = job_filter(Query::parse(query.as_deref())?)?;
         let limit = filter.limit;
-        let found = jobs_of(&v1)?.list(filter).await?;
+        let found = open_jobs(&v1)?.list(filter).await?;
         let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
         Ok(jobs::write_jobs(&found, next.as_deref()))
     };
-    listed.await.map_or_else(failed, ok)
+    listed.await.map_or_else(error_response, ok_response)
 }
 
 fn job_filter(mut query: Query) -> Result<JobFilter, Error> {
@@ -124,26 +126,26 @@ async fn show_job(State(v1): Shared, Path(id): Path<String>, RawQuery(query): Ra
         let wait = query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0);
         query.finish(&["wait_ms"])?;
         let id = parse_id(&id)?;
-        let job = jobs_of(&v1)?.wait(id, &Identity::local(), Duration::from_millis(wait)).await?;
+        let job = open_jobs(&v1)?.wait(id, &Identity::local(), Duration::from_millis(wait)).await?;
         Ok(jobs::write_job(&job))
     };
-    found.await.map_or_else(failed, ok)
+    found.await.map_or_else(error_response, ok_response)
 }
 
 async fn cancel_job(State(v1): Shared, Path(id): Path<String>) -> Response {
     let cancelled = async {
-        let (id, identity, jobs) = (parse_id(&id)?, Identity::local(), jobs_of(&v1)?);
+        let (id, identity, jobs) = (parse_id(&id)?, Identity::local(), open_jobs(&v1)?);
         jobs.cancel(id, &identity).await?;
         Ok(jobs::write_job(&jobs.get(id, &identity).await?))
     };
-    cancelled.await.map_or_else(failed, ok)
+    cancelled.await.map_or_else(error_response, ok_response)
 }
 
 async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
     let page = async {
         let mut query = Query::parse(query.as_deref())?;
         let wait = Duration::from_millis(query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0));
-        let asked = EventQuery {
+        let event_query = EventQuery {
             after: query.number("after", u64::MAX)?,
             since: None,
             kinds: query.list("types", |word| Some(word.to_owned()))?,
@@ -151,18 +153,18 @@ async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
             limit: query.number("limit", MAX_LIMIT)?.unwrap_or(100).max(1) as usize,
         };
         query.finish(&["after", "types", "subject", "limit", "wait_ms"])?;
-        let events = jobs_of(&v1)?.events();
-        let mut page = events.read(asked.clone()).await?;
+        let events = open_jobs(&v1)?.events();
+        let mut page = events.read(event_query.clone()).await?;
         if page.events.is_empty() && !wait.is_zero() {
             events.wait(page.cursor, wait).await?;
-            page = events.read(EventQuery { after: Some(page.cursor), ..asked }).await?;
+            page = events.read(EventQuery { after: Some(page.cursor), ..event_query }).await?;
         }
         Ok(jobs::write_events(&page.events, page.cursor, page.has_more, (page.oldest, page.newest)))
     };
-    page.await.map_or_else(failed, ok)
+    page.await.map_or_else(error_response, ok_response)
 }
 
-fn jobs_of(v1: &V1) -> Result<&Arc<Jobs>, Error> {
+fn open_jobs(v1: &V1) -> Result<&Arc<Jobs>, Error> {
     v1.engine.jobs.jobs()
 }
 
@@ -175,7 +177,7 @@ fn parse_id(text: &str) -> Result<Id, Error> {
 fn wait(headers: &HeaderMap) -> Wait {
     let prefers = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let asked = prefers.flat_map(|value| value.split(',')).any(|word| word.trim() == "respond-async");
-    if asked { Wait::NotAtAll } else { Wait::AsDeclared }
+    if asked { Wait::NoWait } else { Wait::AsDeclared }
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Error> {
@@ -192,7 +194,7 @@ fn trace(headers: &HeaderMap) -> Option<TraceContext> {
 }
 
 async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
-    body::read(body, limit).await.map_err(|unread| unread.error(limit))
+    body::read(body, limit).await.map_err(|error| error.to_error(limit))
 }
 
 /// An empty body means no arguments.
@@ -201,16 +203,16 @@ fn arguments(body: Bytes) -> Result<Payload, Error> {
 }
 
 /// The outcome, whole; 202 while its job goes on.
-fn answer(ended: &Outcome) -> Response {
+fn outcome_response(ended: &Outcome) -> Response {
     let status = match (ended.error(), ended.meta.job) {
         (Some(error), _) => status_of(error),
-        (None, Some((_, state))) if !state.is_over() => StatusCode::ACCEPTED,
+        (None, Some((_, state))) if !state.is_finished() => StatusCode::ACCEPTED,
         _ => StatusCode::OK,
     };
     respond(status, outcome::write(ended))
 }
 
-fn failed(error: Error) -> Response {
+fn error_response(error: Error) -> Response {
     let mut body = Vec::new();
     let mut object = json::Object::new(&mut body);
     envelope::push_error(object.member("error"), &error);
@@ -222,7 +224,7 @@ fn status_of(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-fn ok(body: Vec<u8>) -> Response {
+fn ok_response(body: Vec<u8>) -> Response {
     respond(StatusCode::OK, body)
 }
 

@@ -1,54 +1,56 @@
 //! Runs a batch: what is independent at the same time, what depends on others after them. Each call passes the whole
 //! pipeline by itself.
 
-use crate::behalf::Behalf;
 use crate::pipeline::Engine;
+use crate::request_context::RequestContext;
 use crate::resources::Resources;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use toolyard_protocol::batch::{Action, Batch};
 use toolyard_protocol::text::push_json_string;
-use toolyard_protocol::{Body, Error, ErrorKind, Outcome, Payload, Reading, Wait};
+use toolyard_protocol::{Body, Error, ErrorKind, Outcome, Payload, ReadResult, Wait};
 
 /// Calls of one batch that run at the same time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 impl Engine {
     /// The outcomes in the order of the steps. An unknown tool refuses the whole batch before anything runs.
     pub async fn run_batch(
         &self,
         batch: &Batch,
-        behalf: Behalf<'_>,
+        request_context: RequestContext<'_>,
         resources: &dyn Resources,
     ) -> Result<Vec<Outcome>, Error> {
         self.check_tools(batch)?;
-        let mut ends: Vec<Option<Outcome>> = vec![None; batch.steps.len()];
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; batch.steps.len()];
         let mut started = vec![false; batch.steps.len()];
         let mut running = FuturesUnordered::new();
         loop {
-            for (place, step) in batch.steps.iter().enumerate() {
-                let ready = step.needs.iter().all(|&need| ends[need].is_some());
-                if started[place] || !ready || running.len() >= AT_ONCE {
+            for (index, step) in batch.steps.iter().enumerate() {
+                let ready = step.needs.iter().all(|&need| outcomes[need].is_some());
+                if started[index] || !ready || running.len() >= MAX_CONCURRENT {
                     continue;
                 }
-                started[place] = true;
-                let arguments = arguments(batch, place, &ends);
+                started[index] = true;
+                let arguments = arguments(batch, index, &outcomes);
                 running.push(async move {
                     let outcome = match arguments {
-                        Ok(arguments) => self.run_step(batch, place, arguments, behalf, resources).await,
+                        Ok(arguments) => {
+                            self.run_step(batch, index, arguments, request_context, resources).await
+                        }
                         Err(error) => Outcome::failure(error),
                     };
-                    (place, outcome)
+                    (index, outcome)
                 });
             }
             match running.next().await {
-                Some((place, outcome)) => ends[place] = Some(outcome),
+                Some((index, outcome)) => outcomes[index] = Some(outcome),
                 None => break,
             }
         }
         // Nothing runs and nothing can start: with no circle in it, every step has ended.
         let missing = || Outcome::failure(Error::new(ErrorKind::Internal, "the call was never started"));
-        Ok(ends.into_iter().map(|end| end.unwrap_or_else(missing)).collect())
+        Ok(outcomes.into_iter().map(|end| end.unwrap_or_else(missing)).collect())
     }
 
     fn check_tools(&self, batch: &Batch) -> Result<(), Error> {
@@ -66,21 +68,21 @@ impl Engine {
     async fn run_step(
         &self,
         batch: &Batch,
-        place: usize,
+        index: usize,
         arguments: Payload,
-        behalf: Behalf<'_>,
+        request_context: RequestContext<'_>,
         resources: &dyn Resources,
     ) -> Outcome {
-        match &batch.steps[place].action {
+        match &batch.steps[index].action {
             Action::Call { tool } => {
-                let mut call = behalf.call(self.call_id(), tool, arguments);
-                if batch.steps.iter().any(|step| step.needs.contains(&place)) {
+                let mut call = request_context.call(self.call_id(), tool, arguments);
+                if batch.steps.iter().any(|step| step.needs.contains(&index)) {
                     // Others need the result, not the promise of one.
-                    call.wait = Wait::ToTheEnd;
+                    call.wait = Wait::UntilDone;
                 }
-                self.run(call, behalf.caller).await
+                self.run(call, request_context.caller).await
             }
-            Action::Read { uri } => match resources.read(uri, behalf).await {
+            Action::Read { uri } => match resources.read(uri, request_context).await {
                 Ok(reading) => Outcome::success(Some(text_of(reading))),
                 Err(error) => Outcome::failure(error),
             },
@@ -89,21 +91,21 @@ impl Engine {
 }
 
 /// The arguments with other calls' results in them; an error when one of those failed.
-fn arguments(batch: &Batch, place: usize, ends: &[Option<Outcome>]) -> Result<Payload, Error> {
-    let step = &batch.steps[place];
+fn arguments(batch: &Batch, index: usize, outcomes: &[Option<Outcome>]) -> Result<Payload, Error> {
+    let step = &batch.steps[index];
     for &need in &step.needs {
-        let failed = ends[need].as_ref().and_then(Outcome::error);
+        let failed = outcomes[need].as_ref().and_then(Outcome::error);
         if let Some(error) = failed {
             let id = &batch.steps[need].id;
             let message = format!("not run, because '{id}', which it needs, failed: {}", error.message);
             return Err(Error::new(ErrorKind::ToolFailed, message).hint(format!("mend '{id}' first")));
         }
     }
-    step.arguments.fill(ends)
+    step.arguments.resolve(outcomes)
 }
 
 /// A resource as a result: its texts as one JSON string; what is not text is named, not shown.
-fn text_of(reading: Reading) -> Payload {
+fn text_of(reading: ReadResult) -> Payload {
     let mut texts = Vec::new();
     for part in reading.parts {
         texts.push(match part.body {

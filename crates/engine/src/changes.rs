@@ -24,7 +24,7 @@ impl Registry {
     pub fn update(&self, snapshot: Snapshot) -> Changes {
         let changes = Changes::between(&self.snapshot(), &snapshot);
         self.replace(snapshot);
-        if changes.is_listing() {
+        if changes.changes_listing() {
             self.listing_changed();
         }
         changes
@@ -57,8 +57,8 @@ impl Changes {
             changes.removed = before.filter(|name| !now.contains(name)).map(str::to_owned).collect();
         }
         if before.problems() != after.problems() {
-            let (old, new) = (said(before), said(after));
-            let fresh = after.problems().iter().filter(|problem| !old.contains(&words(problem)));
+            let (old, new) = (problem_keys(before), problem_keys(after));
+            let fresh = after.problems().iter().filter(|problem| !old.contains(&problem_key(problem)));
             changes.problems = fresh.cloned().collect();
             changes.solved = old.difference(&new).count();
         }
@@ -68,20 +68,20 @@ impl Changes {
     }
 
     /// Whether the list of tools, as a client sees it, is another one.
-    pub fn is_listing(&self) -> bool {
+    pub fn changes_listing(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty())
     }
 
     pub fn is_empty(&self) -> bool {
-        !self.is_listing() && self.problems.is_empty() && self.solved == 0
+        !self.changes_listing() && self.problems.is_empty() && self.solved == 0
     }
 }
 
-fn said(snapshot: &Snapshot) -> HashSet<(&str, &str)> {
-    snapshot.problems().iter().map(words).collect()
+fn problem_keys(snapshot: &Snapshot) -> HashSet<(&str, &str)> {
+    snapshot.problems().iter().map(problem_key).collect()
 }
 
-fn words(problem: &SourceProblem) -> (&str, &str) {
+fn problem_key(problem: &SourceProblem) -> (&str, &str) {
     (&problem.source, &problem.message)
 }
 

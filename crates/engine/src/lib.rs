@@ -1,35 +1,32 @@
-//! What happens to a call: the pipeline and its gates, the registry of tools, the audit log.
+//! What happens to a call: the one list of gates, the registry of tools, jobs, batches; traits for stores.
 //!
-//! The engine opens no listening socket and starts no child; edges and runtimes do.
+//! The engine opens no socket, starts no child, and knows neither SQL nor JSON: edges, runtimes and the store do.
 
 pub mod audit;
 pub mod batch;
-pub mod behalf;
-pub mod blobs;
 pub mod cache;
 pub mod changes;
 pub mod clock;
-pub mod controls;
-pub mod faults;
 mod gates;
 pub mod jobs;
+pub mod limiter;
 pub mod pipeline;
 pub mod prompts;
 pub mod registry;
+pub mod request_context;
 pub mod resources;
 pub mod stores;
 pub mod tasks;
 
-pub use behalf::{Behalf, Found};
-pub use blobs::Blobs;
+pub use audit::{AuditLog, OpenRecord};
 pub use changes::Changes;
-pub use controls::Controls;
-pub use faults::{Fault, Faults, NoFaults};
-pub use gates::Crowd;
+pub use gates::CallLimit;
+pub use limiter::ToolLimiter;
 pub use pipeline::Engine;
 pub use prompts::{NoPrompts, Prompts};
 pub use registry::{
     Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem,
 };
-pub use resources::{NoResources, ResourceChange, Resources, Watch};
-pub use tasks::{Changed, NoTasks, Task, Tasks};
+pub use request_context::{RequestContext, RequestFuture};
+pub use resources::{NoResources, ResourceChange, Resources, WatchGuard};
+pub use tasks::{NoTasks, Task, TaskChanges, Tasks};

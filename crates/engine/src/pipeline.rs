@@ -3,9 +3,9 @@
 use crate::audit::AuditLog;
 use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
-use crate::gates::run::Seat;
-use crate::gates::{self, Crowd};
-use crate::jobs::{JobsDoor, Passage};
+use crate::gates::run::ToolPermit;
+use crate::gates::{self, CallLimit};
+use crate::jobs::{JobGates, LazyJobs};
 use crate::registry::{Entry, Registry};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use toolyard_protocol::{Call, Caller, Error, Id, Outcome, Redactor, Timing};
 /// Everything a call needs on its way.
 pub struct Engine {
     pub registry: Arc<Registry>,
-    pub audit: Arc<AuditLog>,
+    pub audit: Arc<dyn AuditLog>,
     pub cache: Arc<Cache>,
     pub redactor: Arc<dyn Redactor>,
-    pub jobs: JobsDoor,
-    pub crowd: Crowd,
+    pub jobs: LazyJobs,
+    pub call_limit: CallLimit,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -35,8 +35,8 @@ impl Engine {
         let started = Instant::now();
         let mut outcome = match self.admit(&call, started) {
             Ok(entry) if is_job(&call, &entry) => self.run_as_job(&call, caller, entry).await,
-            Ok(entry) => match self.crowd.enter() {
-                Ok(_place) => self.run_admitted(&call, caller, &entry, started).await,
+            Ok(entry) => match self.call_limit.try_acquire() {
+                Ok(_permit) => self.run_admitted(&call, caller, &entry, started).await,
                 Err(error) => self.refuse(&call, error).await,
             },
             Err(error) => self.refuse(&call, error).await,
@@ -50,12 +50,12 @@ impl Engine {
     }
 
     /// Hides secrets in an error of something that never became a call.
-    pub fn hide(&self, error: Error) -> Error {
+    pub fn redact_error(&self, error: Error) -> Error {
         gates::redact::error(self.redactor.as_ref(), error)
     }
 
     async fn refuse(&self, call: &Call, error: Error) -> Outcome {
-        gates::record::refused(&self.audit, &self.shown(call), self.hide(error)).await
+        gates::record::refused(self.audit.as_ref(), &self.redacted_call(call), self.redact_error(error)).await
     }
 
     /// The gates before anything is started.
@@ -74,8 +74,8 @@ impl Engine {
         entry: &Arc<Entry>,
         started: Instant,
     ) -> Outcome {
-        let begun = match gates::record::begin(&self.audit, &self.shown(call), entry).await {
-            Ok(begun) => begun,
+        let open_record = match gates::record::begin(&self.audit, &self.redacted_call(call), entry).await {
+            Ok(open_record) => open_record,
             Err(error) => return Outcome::failure(error),
         };
         let ran = gates::cache::reuse_or_run(
@@ -84,33 +84,33 @@ impl Engine {
             caller,
             entry,
             started,
-            Seat::ToFind,
+            ToolPermit::ToAcquire,
         )
         .await;
         let mut outcome = Outcome::from(ran);
         outcome.meta.duration = started.elapsed();
-        gates::record::end(&self.audit, begun, outcome).await
+        gates::record::end(open_record, outcome).await
     }
 
     /// The same gates, in a task that outlives the call.
     async fn run_as_job(&self, call: &Call, caller: &dyn Caller, entry: Arc<Entry>) -> Outcome {
-        let begun = match gates::record::begin(&self.audit, &self.shown(call), &entry).await {
-            Ok(begun) => begun,
+        let open_record = match gates::record::begin(&self.audit, &self.redacted_call(call), &entry).await {
+            Ok(open_record) => open_record,
             Err(error) => return Outcome::failure(error),
         };
         match self.jobs.jobs() {
-            Ok(jobs) => jobs.run(self.passage(), call.clone(), caller, entry, begun).await,
-            Err(error) => gates::record::end(&self.audit, begun, Outcome::failure(error)).await,
+            Ok(jobs) => jobs.run(self.job_gates(), call.clone(), caller, entry, open_record).await,
+            Err(error) => gates::record::end(open_record, Outcome::failure(error)).await,
         }
     }
 
     /// The gates that a job passes by itself.
-    pub fn passage(&self) -> Passage {
-        Passage { audit: self.audit.clone(), cache: self.cache.clone(), redactor: self.redactor.clone() }
+    pub fn job_gates(&self) -> JobGates {
+        JobGates { audit: self.audit.clone(), cache: self.cache.clone(), redactor: self.redactor.clone() }
     }
 
     /// The call as the audit log may see it.
-    fn shown<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
+    fn redacted_call<'c>(&self, call: &'c Call) -> Cow<'c, Call> {
         gates::redact::call(self.redactor.as_ref(), call)
     }
 }

@@ -1,6 +1,6 @@
 //! Which tools there are. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
 
-use crate::controls::Controls;
+use crate::limiter::ToolLimiter;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,12 +26,12 @@ pub trait Runner: Send + Sync {
 
     /// `None` when the tool's files are not those its digest was made of: a result of other files must not be kept
     /// under that digest. Else a number that is another one after a change, even one that was undone.
-    fn files(&self) -> Option<u64> {
+    fn files_version(&self) -> Option<u64> {
         Some(0)
     }
 
     /// A mark of the secrets that the tool is given: with others it may answer otherwise.
-    fn secrets_mark(&self) -> Option<[u8; 32]> {
+    fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
         None
     }
 }
@@ -59,7 +59,7 @@ pub struct Entry {
     pub output: Option<Box<dyn Check>>,
     /// Present when results may be kept.
     pub cache_key: Option<Box<dyn CacheKey>>,
-    pub controls: Arc<Controls>,
+    pub limiter: Arc<ToolLimiter>,
 }
 
 /// A tool as a source offers it, before names are compared.

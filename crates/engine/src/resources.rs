@@ -4,23 +4,24 @@
 //! Errors: an address that is not there, or not for this caller, is `ErrorKind::ResourceNotFound`; a cursor that was
 //! not given out is `ErrorKind::InvalidInput`; what a root does not allow is `ErrorKind::Forbidden`.
 
-mod guarded;
-mod joined;
+mod combined;
+mod gated;
 
-pub use guarded::Guarded;
-pub use joined::Joined;
+pub use combined::CombinedResources;
+pub use gated::GatedResources;
 
-use crate::behalf::{Behalf, Found};
+use crate::request_context::{RequestContext, RequestFuture};
 use std::any::Any;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use toolyard_protocol::{
-    Completing, Completion, Error, ErrorKind, Page, Part, Reading, Resource, ResourceTemplate,
+    Completion, CompletionRequest, Error, ErrorKind, Page, ReadResult, Resource, ResourceContents,
+    ResourceTemplate,
 };
 
 pub trait Resources: Send + Sync {
     /// Whether there can be any; an edge that has none does not advertise them.
-    fn are_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         true
     }
 
@@ -30,40 +31,53 @@ pub trait Resources: Send + Sync {
         true
     }
 
-    fn list<'a>(&'a self, cursor: Option<&'a str>, behalf: Behalf<'a>) -> Found<'a, Page<Resource>>;
+    fn list<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<Resource>>;
 
     fn templates<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        behalf: Behalf<'a>,
-    ) -> Found<'a, Page<ResourceTemplate>>;
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<ResourceTemplate>>;
 
     /// A resource that a tool makes may ask its caller.
-    fn read<'a>(&'a self, uri: &'a str, behalf: Behalf<'a>) -> Found<'a, Reading>;
+    fn read<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>)
+    -> RequestFuture<'a, ReadResult>;
 
     /// Replaces the content of `part.uri`, or makes it.
-    fn write<'a>(&'a self, part: Part, behalf: Behalf<'a>) -> Found<'a, ()>;
+    fn write<'a>(
+        &'a self,
+        part: ResourceContents,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, ()>;
 
-    fn delete<'a>(&'a self, uri: &'a str, behalf: Behalf<'a>) -> Found<'a, ()>;
+    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()>;
 
     /// Suggestions for a variable of a template.
     fn complete<'a>(
         &'a self,
         uri_template: &'a str,
-        completing: Completing,
-        behalf: Behalf<'a>,
-    ) -> Found<'a, Completion>;
+        completing: CompletionRequest,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Completion>;
 
     /// Begins to watch one address. Its changes appear in [`Resources::changes`] until the watch is dropped; several
     /// watches of one address are each told of once.
-    fn watch<'a>(&'a self, uri: &'a str, behalf: Behalf<'a>) -> Found<'a, Watch>;
+    fn watch<'a>(
+        &'a self,
+        uri: &'a str,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, WatchGuard>;
 
     /// Everything that changes from now on. Who falls behind is told that the list changed.
     fn changes(&self) -> broadcast::Receiver<ResourceChange>;
 }
 
 /// Keeps a watch going; what is inside is the source's own.
-pub struct Watch(pub Box<dyn Any + Send + Sync>);
+pub struct WatchGuard(pub Box<dyn Any + Send + Sync>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceChange {
@@ -83,35 +97,44 @@ impl Default for NoResources {
 }
 
 impl Resources for NoResources {
-    fn are_there(&self) -> bool {
+    fn is_available(&self) -> bool {
         false
     }
 
-    fn list<'a>(&'a self, _: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<Resource>> {
+    fn list<'a>(&'a self, _: Option<&'a str>, _: RequestContext<'a>) -> RequestFuture<'a, Page<Resource>> {
         Box::pin(std::future::ready(Ok(Page::whole(Vec::new()))))
     }
 
-    fn templates<'a>(&'a self, _: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<ResourceTemplate>> {
+    fn templates<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<ResourceTemplate>> {
         Box::pin(std::future::ready(Ok(Page::whole(Vec::new()))))
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _: Behalf<'a>) -> Found<'a, Reading> {
+    fn read<'a>(&'a self, uri: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
         Box::pin(std::future::ready(Err(not_found(uri))))
     }
 
-    fn write<'a>(&'a self, part: Part, _: Behalf<'a>) -> Found<'a, ()> {
+    fn write<'a>(&'a self, part: ResourceContents, _: RequestContext<'a>) -> RequestFuture<'a, ()> {
         Box::pin(std::future::ready(Err(not_found(&part.uri))))
     }
 
-    fn delete<'a>(&'a self, uri: &'a str, _: Behalf<'a>) -> Found<'a, ()> {
+    fn delete<'a>(&'a self, uri: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, ()> {
         Box::pin(std::future::ready(Err(not_found(uri))))
     }
 
-    fn complete<'a>(&'a self, uri: &'a str, _: Completing, _: Behalf<'a>) -> Found<'a, Completion> {
+    fn complete<'a>(
+        &'a self,
+        uri: &'a str,
+        _: CompletionRequest,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Completion> {
         Box::pin(std::future::ready(Err(not_found(uri))))
     }
 
-    fn watch<'a>(&'a self, uri: &'a str, _: Behalf<'a>) -> Found<'a, Watch> {
+    fn watch<'a>(&'a self, uri: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, WatchGuard> {
         Box::pin(std::future::ready(Err(not_found(uri))))
     }
 
@@ -122,7 +145,7 @@ impl Resources for NoResources {
 
 /// The error for an address that is not there.
 pub fn not_found(uri: &str) -> Error {
-    let shown: String = toolyard_protocol::text::visible(uri).chars().take(200).collect();
+    let shown: String = toolyard_protocol::text::escape_control(uri).chars().take(200).collect();
     Error::new(ErrorKind::ResourceNotFound, format!("there is no resource '{shown}'"))
         .hint("list the resources and templates to see what there is")
 }

@@ -17,18 +17,18 @@ pub fn live() -> usize {
 }
 
 /// Forgets the highest use so far and gives the present one.
-pub fn mark() -> usize {
+pub fn reset_peak() -> usize {
     let live = live();
     PEAK.store(live, Ordering::Relaxed);
     live
 }
 
-/// The highest use since the last mark.
+/// The highest use since the last reset.
 pub fn peak() -> usize {
     PEAK.load(Ordering::Relaxed)
 }
 
-fn took(bytes: usize) {
+fn record_alloc(bytes: usize) {
     let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
     PEAK.fetch_max(live, Ordering::Relaxed);
 }
@@ -36,7 +36,7 @@ fn took(bytes: usize) {
 // SAFETY: every call goes to the system's allocator as it came; only counters are kept beside it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        took(layout.size());
+        record_alloc(layout.size());
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        took(size);
+        record_alloc(size);
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: as for `dealloc`; the caller's promise about `size` is passed on.
         unsafe { System.realloc(pointer, layout, size) }

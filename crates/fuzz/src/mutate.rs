@@ -4,7 +4,7 @@
 const MAX_SIZE: usize = 64 * 1024;
 
 /// Pieces that mean something to one reader or another.
-const WORDS: &[&str] = &[
+const DICTIONARY: &[&str] = &[
     "{",
     "}",
     "[",
@@ -153,7 +153,7 @@ fn change(random: &mut Random, pool: &[Vec<u8>], input: &mut Vec<u8>) {
         2 => drop(input.drain(at..end)),
         3 => input.truncate(at),
         4 | 5 => {
-            let word = WORDS.get(random.below(WORDS.len())).copied().unwrap_or_default();
+            let word = DICTIONARY.get(random.below(DICTIONARY.len())).copied().unwrap_or_default();
             input.splice(at..at, word.bytes());
         }
         6 => {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Inputs that are kept because they made a reader do something new.
 const MAX_POOL: usize = 2000;
-const MAX_KEPT: usize = 8 * 1024;
+const MAX_POOL_INPUT: usize = 8 * 1024;
 
 /// What a run may cost.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
     let known = pool.len() as u64;
     let mut random = Random::new(limits.seed);
     let mut seen = HashSet::new();
-    let watched = Watched::start(findings.join(format!("{}-hangs", target.name)), limits.time * 4);
+    let watchdog = Watchdog::start(findings.join(format!("{}-hangs", target.name)), limits.time * 4);
     let begun = Instant::now();
     let mut report = Report {
         cases: limits.cases.max(known),
@@ -63,15 +63,15 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         took: Duration::ZERO,
     };
     // What was in use after the first tenth, and what we ourselves keep since.
-    let (mut settled, mut kept) = (0, 0);
+    let (mut settled, mut pool_bytes) = (0, 0);
     for case in 0..report.cases {
         if case == report.cases / 10 {
-            (settled, kept) = (memory::live(), 0);
+            (settled, pool_bytes) = (memory::live(), 0);
         }
         let fresh = case >= known;
         let input = if fresh { mutate(&mut random, &pool) } else { pool[case as usize].clone() };
-        watched.begin(&input);
-        let before = memory::mark();
+        watchdog.begin(&input);
+        let before = memory::reset_peak();
         let started = Instant::now();
         let answer = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
         let (took, most) = (started.elapsed(), memory::peak().saturating_sub(before));
@@ -82,23 +82,23 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
             Ok(_) => None,
         };
         if let Some(what) = wrong {
-            return Err(keep(target.name, findings, case, &input, &what));
+            return Err(save_finding(target.name, findings, case, &input, &what));
         }
         report.slowest = report.slowest.max(took);
         report.most = report.most.max(most);
         // Large ones would make all that follow slow.
         if seen.len() < MAX_POOL
-            && input.len() < MAX_KEPT
+            && input.len() < MAX_POOL_INPUT
             && answer.is_ok_and(|answer| seen.insert(answer))
             && fresh
         {
-            kept += input.capacity() + 64;
+            pool_bytes += input.capacity() + 64;
             pool.push(input);
         }
     }
     report.answers = seen.len();
     report.took = begun.elapsed();
-    report.growth = memory::live().saturating_sub(settled + kept);
+    report.growth = memory::live().saturating_sub(settled + pool_bytes);
     if report.growth > limits.growth {
         return Err(format!("{}: {} bytes more are in use at the end", target.name, report.growth));
     }
@@ -106,13 +106,13 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
 }
 
 /// Sees to it that a case without end is found: its input is kept, and the process ends.
-struct Watched(Arc<Mutex<Case>>);
+struct Watchdog(Arc<Mutex<Case>>);
 
 /// What runs now, and since when.
 type Case = Option<(Instant, Vec<u8>)>;
 
-impl Watched {
-    fn start(file: PathBuf, limit: Duration) -> Watched {
+impl Watchdog {
+    fn start(file: PathBuf, limit: Duration) -> Watchdog {
         let current = Arc::<Mutex<Case>>::default();
         let seen = Arc::downgrade(&current);
         std::thread::spawn(move || {
@@ -129,15 +129,15 @@ impl Watched {
                 std::thread::sleep(Duration::from_millis(200));
             }
         });
-        Watched(current)
+        Watchdog(current)
     }
 
     fn begin(&self, input: &[u8]) {
         let mut current = lock(&self.0);
-        let (since, kept) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
+        let (since, current_input) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
         *since = Instant::now();
-        kept.clear();
-        kept.extend_from_slice(input);
+        current_input.clear();
+        current_input.extend_from_slice(input);
     }
 }
 
@@ -157,10 +157,10 @@ fn read_corpus(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     if read.is_empty() { Err(format!("{} is empty", folder.display())) } else { Ok(read) }
 }
 
-fn keep(name: &str, findings: &Path, case: u64, input: &[u8], what: &str) -> String {
+fn save_finding(name: &str, findings: &Path, case: u64, input: &[u8], what: &str) -> String {
     let file = findings.join(format!("{name}-{case}"));
-    let kept = std::fs::create_dir_all(findings).and_then(|()| std::fs::write(&file, input));
-    match kept {
+    let saved = std::fs::create_dir_all(findings).and_then(|()| std::fs::write(&file, input));
+    match saved {
         Ok(()) => format!("{name}, case {case}: {what}; its input is in {}", file.display()),
         Err(error) => format!("{name}, case {case}: {what}; its input could not be kept: {error}"),
     }

@@ -12,7 +12,7 @@ pub struct Step {
     pub action: Action,
     /// Places in [`Batch::steps`] of what must have ended first.
     pub needs: Vec<usize>,
-    pub arguments: Box<dyn Arguments>,
+    pub arguments: Box<dyn StepArguments>,
 }
 
 /// What a step does.
@@ -22,8 +22,8 @@ pub enum Action {
     Read { uri: String },
 }
 
-/// Arguments with holes that results of other steps fill.
-pub trait Arguments: Send + Sync {
-    /// `ends` has an outcome for each step that is over.
-    fn fill(&self, ends: &[Option<Outcome>]) -> Result<Payload, Error>;
+/// Arguments with references that results of other steps fill.
+pub trait StepArguments: Send + Sync {
+    /// `outcomes` has an outcome for each step that is over.
+    fn resolve(&self, outcomes: &[Option<Outcome>]) -> Result<Payload, Error>;
 }

@@ -24,9 +24,9 @@ impl Serialize for Blob {
 impl<'de> Deserialize<'de> for Blob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Blob, D::Error> {
         if deserializer.is_human_readable() {
-            deserializer.deserialize_str(Text)
+            deserializer.deserialize_str(Base64Visitor)
         } else {
-            deserializer.deserialize_bytes(Plain)
+            deserializer.deserialize_bytes(BinVisitor)
         }
     }
 }
@@ -52,9 +52,9 @@ impl fmt::Debug for Blob {
     }
 }
 
-struct Text;
+struct Base64Visitor;
 
-impl Visitor<'_> for Text {
+impl Visitor<'_> for Base64Visitor {
     type Value = Blob;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,9 +66,9 @@ impl Visitor<'_> for Text {
     }
 }
 
-struct Plain;
+struct BinVisitor;
 
-impl Visitor<'_> for Plain {
+impl Visitor<'_> for BinVisitor {
     type Value = Blob;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,11 +137,11 @@ fn decode(text: &str) -> Result<Vec<u8>, String> {
             bits |= u32::from(value) << (18 - 6 * at);
         }
         let whole = bits.to_be_bytes();
-        let kept = chunk.len() * 6 / 8;
-        if whole[1 + kept..].iter().any(|&rest| rest != 0) {
+        let byte_count = chunk.len() * 6 / 8;
+        if whole[1 + byte_count..].iter().any(|&rest| rest != 0) {
             return Err("not base64: the last character has bits that belong to no byte".to_owned());
         }
-        out.extend_from_slice(&whole[1..1 + kept]);
+        out.extend_from_slice(&whole[1..1 + byte_count]);
     }
     Ok(out)
 }

@@ -28,11 +28,11 @@ pub enum Wait {
     #[default]
     AsDeclared,
     /// However long it takes.
-    ToTheEnd,
+    UntilDone,
     /// Until the tool says that it goes on by itself.
     UntilDetached,
     /// The job's id is enough.
-    NotAtAll,
+    NoWait,
 }
 
 impl Call {

@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind, Payload};
 use std::future::Future;
 use std::pin::Pin;
 
-pub type AskFuture<'a> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 'a>>;
+pub type InputFuture<'a> = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send + 'a>>;
 
 /// Each edge implements this for its clients. None of the methods may block.
 pub trait Caller: Send + Sync {
@@ -13,7 +13,7 @@ pub trait Caller: Send + Sync {
     fn log(&self, line: LogLine);
 
     /// Asks the person or the model at the other end and waits for the answer.
-    fn ask(&self, question: Question) -> AskFuture<'_>;
+    fn request_input(&self, question: InputRequest) -> InputFuture<'_>;
 
     /// The tool allows the stream to be closed now; the client comes back for the answer.
     fn close_stream(&self, _retry_ms: Option<u64>) {}
@@ -55,15 +55,15 @@ pub enum LogLevel {
 
 /// What a tool wants to know from its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct InputRequest {
     /// The tool's own name for the question; answers are matched by it when a call is repeated.
     pub key: String,
-    pub body: Ask,
+    pub body: InputRequestBody,
 }
 
 /// The kinds of question. Payloads are the parameters in MCP's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum InputRequestBody {
     /// A form for a person: `{message, requestedSchema}`.
     Elicit(Payload),
     /// A page for a person to visit: `{message, url}`.
@@ -76,17 +76,17 @@ pub enum Ask {
 
 /// The client's result for a question, as JSON in MCP's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer(pub Payload);
+pub struct InputResponse(pub Payload);
 
 /// A caller that listens to nothing and can't be asked: plain HTTP, scripts.
-pub struct Nobody;
+pub struct NoopCaller;
 
-impl Caller for Nobody {
+impl Caller for NoopCaller {
     fn progress(&self, _: Progress) {}
 
     fn log(&self, _: LogLine) {}
 
-    fn ask(&self, _: Question) -> AskFuture<'_> {
+    fn request_input(&self, _: InputRequest) -> InputFuture<'_> {
         let error =
             Error::new(ErrorKind::Unavailable, "the tool asks a question, and no one is there to answer")
                 .hint("call it from a client that can ask its user");

@@ -32,7 +32,7 @@ pub trait JsonView: Send + Sync {
 }
 
 /// An outcome as one payload, for stores and for other processes; nothing is lost on the way there and back.
-pub trait OutcomeForm: Send + Sync {
+pub trait OutcomeCodec: Send + Sync {
     fn write(&self, outcome: &Outcome) -> Payload;
 
     fn read(&self, payload: &Payload) -> Result<Outcome, Error>;

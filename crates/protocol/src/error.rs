@@ -57,7 +57,7 @@ impl Error {
         self
     }
 
-    /// The code shown to people and seed 002 clients.
+    /// The code shown to people and clients of the toolpack format.
     pub fn code(&self) -> &str {
         self.kind.row().code
     }

@@ -26,7 +26,7 @@ pub enum ErrorKind {
 
 /// How a failure is shown to an MCP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum McpForm {
+pub enum McpErrorMapping {
     /// A result with `isError: true`: the model can read it and try something else.
     ErrorResult,
     /// A JSON-RPC error with this code: the request itself was wrong.
@@ -35,17 +35,17 @@ pub enum McpForm {
 
 /// One row: a kind and its name in every protocol we speak.
 #[derive(Debug)]
-pub struct Row {
+pub struct ErrorRow {
     pub kind: ErrorKind,
-    /// Our own name, as `error[…]` shows it when seed 002 has no finer code.
+    /// Our own name, as `error[…]` shows it when the toolpack format has no finer code.
     pub name: &'static str,
-    /// Seed 001 `error_type`.
+    /// The `error_type` of the result envelope.
     pub error_type: &'static str,
-    /// Seed 002 code.
+    /// The code of the toolpack format.
     pub code: &'static str,
-    /// Seed 004 category.
+    /// The category of HOOT01.
     pub category: &'static str,
-    pub mcp: McpForm,
+    pub mcp: McpErrorMapping,
     pub http: u16,
     pub exit: u8,
     /// Whether the same call may succeed later without being changed.
@@ -54,17 +54,17 @@ pub struct Row {
 }
 
 use ErrorKind::*;
-use McpForm::*;
+use McpErrorMapping::*;
 
 macro_rules! rows {
     ($($kind:ident $name:literal: $ty:literal $code:literal $cat:literal $mcp:expr, $http:literal $exit:literal $retry:literal, $meaning:literal;)*) => {
-        &[$(Row { kind: $kind, name: $name, error_type: $ty, code: $code, category: $cat, mcp: $mcp, http: $http,
+        &[$(ErrorRow { kind: $kind, name: $name, error_type: $ty, code: $code, category: $cat, mcp: $mcp, http: $http,
                   exit: $exit, retryable: $retry, meaning: $meaning }),*]
     };
 }
 
-/// Columns: kind, name, seed 001 type, seed 002 code, seed 004 category, MCP form, HTTP, exit, retryable, meaning.
-pub const TABLE: &[Row] = rows! {
+/// Columns: kind, name, envelope type, toolpack code, HOOT01 category, MCP mapping, HTTP, exit, retryable, meaning.
+pub const TABLE: &[ErrorRow] = rows! {
     InvalidInput "invalid_input": "ValidationError" "EINVAL" "validation" ErrorResult, 400 3 false,
         "The arguments are not what the tool takes; each violation is listed with its JSON pointer.";
     UnknownTool "unknown_tool": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
@@ -102,12 +102,12 @@ pub const TABLE: &[Row] = rows! {
 };
 
 impl ErrorKind {
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static ErrorRow {
         // The table lists the kinds in the order of the enum (tested), so the discriminant is the index.
         &TABLE[self as usize]
     }
 
-    /// The kind for a canonical code that a tool itself reported (seed 002).
+    /// The kind for a canonical code that a tool itself reported (toolpack format).
     pub fn from_tool_code(code: &str) -> ErrorKind {
         match code {
             "EINVAL" => InvalidInput,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_use_only_the_words_the_seeds_define() {
+    fn rows_use_only_the_words_the_formats_define() {
         const TYPES: &[&str] = &[
             "ValidationError",
             "FileNotFoundError",

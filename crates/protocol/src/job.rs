@@ -73,7 +73,7 @@ impl JobState {
     }
 
     /// Nothing changes any more.
-    pub fn is_over(self) -> bool {
+    pub fn is_finished(self) -> bool {
         matches!(self, JobState::Complete | JobState::Failed | JobState::Cancelled | JobState::Unknown)
     }
 }

@@ -11,7 +11,6 @@ pub mod digest;
 pub mod error;
 pub mod error_table;
 pub mod event;
-mod forms;
 pub mod hash;
 pub mod id;
 pub mod job;
@@ -22,6 +21,7 @@ pub mod prompt;
 pub mod redact;
 pub mod resource;
 pub mod secret;
+mod serde_impls;
 pub mod spec;
 pub mod text;
 pub mod time;
@@ -30,8 +30,11 @@ pub mod tool;
 
 pub use blob::Blob;
 pub use call::{Call, Edge, Identity, TraceContext, Wait};
-pub use caller::{Answer, Ask, AskFuture, Caller, LogLevel, LogLine, Nobody, Progress, Question};
-pub use check::{CacheKey, Check, JsonView, OutcomeForm, Violation};
+pub use caller::{
+    Caller, InputFuture, InputRequest, InputRequestBody, InputResponse, LogLevel, LogLine, NoopCaller,
+    Progress,
+};
+pub use check::{CacheKey, Check, JsonView, OutcomeCodec, Violation};
 pub use digest::Digest;
 pub use error::{Details, Error, RpcError};
 pub use error_table::ErrorKind;
@@ -42,12 +45,16 @@ pub use job::{Job, JobState};
 pub use name::{ExposedName, ToolName};
 pub use outcome::{Meta, Outcome, Status};
 pub use payload::{Format, Payload};
-pub use prompt::{Completing, Completion, Filled, Prompt, PromptArgument, PromptPack, PromptText};
-pub use redact::{NothingSecret, Redactor};
-pub use resource::{Body, Extra, Keep, Page, Part, Reading, Resource, ResourceTemplate};
+pub use prompt::{
+    Completion, CompletionRequest, Prompt, PromptArgument, PromptPack, PromptSource, RenderedPrompt,
+};
+pub use redact::{NoopRedactor, Redactor};
+pub use resource::{
+    Body, CachePolicy, Extra, Page, ReadResult, Resource, ResourceContents, ResourceTemplate,
+};
 pub use secret::SecretName;
 pub use spec::{
-    About, Annotations, Conduct, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
+    About, Annotations, Behavior, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
 };
 pub use time::Timestamp;
 pub use timing::Timing;

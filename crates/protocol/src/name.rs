@@ -103,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn canonical_names_follow_the_seeds_pattern() {
+    fn canonical_names_follow_the_pattern() {
         for good in ["a.b", "example.markdown", "a_1.b_2.c", "0.0"] {
             assert_eq!(ToolName::parse(good).unwrap().as_str(), good);
         }

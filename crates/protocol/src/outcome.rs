@@ -1,9 +1,9 @@
-//! How a call ended. Seed 001's rules hold by construction: no failure without an error, none with data.
+//! How a call ended. The rules of the result envelope hold by construction: no failure without an error, none with data.
 
 use crate::{Error, Id, JobState, Payload, Sandbox};
 use std::time::Duration;
 
-/// Seed 001 `status`.
+/// The `status` of the result envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Success,
@@ -60,20 +60,24 @@ pub struct Meta {
 
 /// Why parts do not make an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutcomeRule {
+pub enum InvalidOutcome {
     FailureNeedsError,
     FailureHasData,
     OnlyFailuresHaveErrors,
 }
 
 impl Outcome {
-    /// Checks seed 001's rules. `partial_success` may carry both data and an error.
-    pub fn new(status: Status, data: Option<Payload>, error: Option<Error>) -> Result<Outcome, OutcomeRule> {
+    /// Checks the rules of the result envelope. `partial_success` may carry both data and an error.
+    pub fn new(
+        status: Status,
+        data: Option<Payload>,
+        error: Option<Error>,
+    ) -> Result<Outcome, InvalidOutcome> {
         match status {
-            Status::Failure if error.is_none() => return Err(OutcomeRule::FailureNeedsError),
-            Status::Failure if data.is_some() => return Err(OutcomeRule::FailureHasData),
+            Status::Failure if error.is_none() => return Err(InvalidOutcome::FailureNeedsError),
+            Status::Failure if data.is_some() => return Err(InvalidOutcome::FailureHasData),
             Status::Success | Status::NoChangeNeeded if error.is_some() => {
-                return Err(OutcomeRule::OnlyFailuresHaveErrors);
+                return Err(InvalidOutcome::OnlyFailuresHaveErrors);
             }
             _ => {}
         }
@@ -153,17 +157,19 @@ impl From<Result<Outcome, Error>> for Outcome {
     }
 }
 
-impl std::fmt::Display for OutcomeRule {
+impl std::fmt::Display for InvalidOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            OutcomeRule::FailureNeedsError => "status 'failure' needs an 'error'",
-            OutcomeRule::FailureHasData => "status 'failure' must have no 'data'",
-            OutcomeRule::OnlyFailuresHaveErrors => "an 'error' goes with 'failure' or 'partial_success' only",
+            InvalidOutcome::FailureNeedsError => "status 'failure' needs an 'error'",
+            InvalidOutcome::FailureHasData => "status 'failure' must have no 'data'",
+            InvalidOutcome::OnlyFailuresHaveErrors => {
+                "an 'error' goes with 'failure' or 'partial_success' only"
+            }
         })
     }
 }
 
-impl std::error::Error for OutcomeRule {}
+impl std::error::Error for InvalidOutcome {}
 
 #[cfg(test)]
 mod tests {
@@ -171,10 +177,10 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn the_rules_of_seed_001_hold() {
+    fn the_rules_of_the_result_envelope_hold() {
         let data = || Some(Payload::json("{}"));
         let error = || Some(Error::new(ErrorKind::ToolFailed, "it broke"));
-        use OutcomeRule::*;
+        use InvalidOutcome::*;
         use Status::*;
         let table = [
             (Failure, None, None, Err(FailureNeedsError)),

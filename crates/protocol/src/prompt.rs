@@ -22,7 +22,7 @@ pub struct PromptArgument {
 
 /// A prompt with its arguments filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filled {
+pub struct RenderedPrompt {
     pub description: Option<String>,
     /// A JSON array of `{role, content}` in MCP's shape.
     pub messages: Payload,
@@ -39,7 +39,7 @@ pub struct PromptPack {
 
 /// One version of such a prompt as it is written, with nothing filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PromptText {
+pub struct PromptSource {
     /// None when its messages are made without a text of its own.
     pub body: Option<String>,
     pub title: Option<String>,
@@ -52,7 +52,7 @@ pub struct PromptText {
 
 /// What is being completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completing {
+pub struct CompletionRequest {
     /// The argument or template variable.
     pub argument: String,
     /// What was typed so far.

@@ -11,9 +11,9 @@ pub trait Redactor: Send + Sync {
 }
 
 /// Hides nothing: for engines whose tools know no secrets.
-pub struct NothingSecret;
+pub struct NoopRedactor;
 
-impl Redactor for NothingSecret {
+impl Redactor for NoopRedactor {
     fn text(&self, _: &str) -> Option<String> {
         None
     }

@@ -41,13 +41,13 @@ pub struct Extra {
 
 /// What reading gives: usually one part, more for a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    pub parts: Vec<Part>,
-    pub keep: Keep,
+pub struct ReadResult {
+    pub parts: Vec<ResourceContents>,
+    pub cache_policy: CachePolicy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ResourceContents {
     pub uri: String,
     pub mime: Option<String>,
     pub body: Body,
@@ -67,12 +67,12 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Where the next page starts, in the source's own words; none after the last one.
     pub next: Option<String>,
-    pub keep: Keep,
+    pub cache_policy: CachePolicy,
 }
 
 /// How long a client may keep what it was told, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct CachePolicy {
     pub ttl: Duration,
     /// Everyone gets the same; else it is for this caller alone.
     pub shared: bool,
@@ -95,13 +95,13 @@ impl Body {
 impl<T> Page<T> {
     /// Everything at once.
     pub fn whole(items: Vec<T>) -> Page<T> {
-        Page { items, next: None, keep: Keep::default() }
+        Page { items, next: None, cache_policy: CachePolicy::default() }
     }
 }
 
 /// Ask again each time, and tell no one else.
-impl Default for Keep {
-    fn default() -> Keep {
-        Keep { ttl: Duration::ZERO, shared: false }
+impl Default for CachePolicy {
+    fn default() -> CachePolicy {
+        CachePolicy { ttl: Duration::ZERO, shared: false }
     }
 }

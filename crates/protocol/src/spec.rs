@@ -17,7 +17,7 @@ pub struct ToolSpec {
     pub annotations: Annotations,
     pub timing: Timing,
     pub limits: Limits,
-    pub conduct: Conduct,
+    pub behavior: Behavior,
     pub sandbox: Sandbox,
     /// Inputs with the results they must give; `toolyard test` runs them.
     pub examples: Vec<Example>,
@@ -48,7 +48,7 @@ pub struct Limits {
 
 /// How a tool behaves and how it wants to be treated, as its file declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conduct {
+pub struct Behavior {
     /// The same input gives the same result, so that a result may be kept.
     pub deterministic: bool,
     /// The tool asks for the context object (caller, call id, deadline …).
@@ -146,7 +146,7 @@ pub struct Version {
 
 impl Annotations {
     /// Changes nothing, here or elsewhere.
-    pub const READS: Annotations = Annotations {
+    pub const READ_ONLY: Annotations = Annotations {
         read_only: Some(true),
         destructive: Some(false),
         idempotent: Some(true),
@@ -154,7 +154,7 @@ impl Annotations {
     };
 
     /// Adds something, and adds it again when called again.
-    pub const ADDS: Annotations = Annotations {
+    pub const ADDITIVE: Annotations = Annotations {
         read_only: Some(false),
         destructive: Some(false),
         idempotent: Some(false),
@@ -162,7 +162,7 @@ impl Annotations {
     };
 
     /// Makes something so; calling it again changes nothing more.
-    pub const SETS: Annotations = Annotations { idempotent: Some(true), ..Annotations::ADDS };
+    pub const IDEMPOTENT: Annotations = Annotations { idempotent: Some(true), ..Annotations::ADDITIVE };
 
     /// Whether running it twice does no more harm than running it once.
     pub fn is_safe_to_repeat(&self) -> bool {

@@ -6,7 +6,7 @@ pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {
-        let (plain, after) = rest.split_at(plain_prefix(rest));
+        let (plain, after) = rest.split_at(unescaped_prefix_len(rest));
         out.extend_from_slice(plain);
         let Some((&byte, after)) = after.split_first() else { break };
         rest = after;
@@ -28,7 +28,7 @@ pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
 
 /// How many bytes there are before the first that cannot stand in a JSON string as it is: a quote, a backslash, a
 /// control character.
-pub fn plain_prefix(bytes: &[u8]) -> usize {
+pub fn unescaped_prefix_len(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES * 0x80;
     let (words, _) = bytes.as_chunks::<8>();
@@ -51,7 +51,7 @@ pub fn plain_prefix(bytes: &[u8]) -> usize {
 
 /// Makes what a child printed safe to show: control characters (terminal escapes, direction marks) become
 /// visible, newlines and tabs stay.
-pub fn visible(text: &str) -> String {
+pub fn escape_control(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c == '\n' || c == '\t' || !is_hidden(c) {
@@ -90,14 +90,14 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let limit = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
+        .map(|candidate| (edit_distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(edit_distance, _)| *edit_distance <= limit)
+        .min_by_key(|(edit_distance, _)| *edit_distance)
         .map(|(_, candidate)| candidate)
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) between two short words.
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let width = b.len() + 1;
     let mut rows = vec![0usize; (a.len() + 1) * width];
@@ -136,15 +136,15 @@ mod tests {
         for plain in [0x20, 0x21, b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
             for length in 0..27 {
                 let bytes = vec![plain; length];
-                assert_eq!(plain_prefix(&bytes), length, "{plain:#x}");
+                assert_eq!(unescaped_prefix_len(&bytes), length, "{plain:#x}");
                 for (at, byte) in (0..length).flat_map(|at| special.map(|byte| (at, byte))) {
                     let mut bytes = bytes.clone();
                     bytes[at] = byte;
-                    assert_eq!(plain_prefix(&bytes), at, "{byte:#x} among {plain:#x}");
+                    assert_eq!(unescaped_prefix_len(&bytes), at, "{byte:#x} among {plain:#x}");
                     for (after, second) in (at + 1..length).flat_map(|at| special.map(|byte| (at, byte))) {
                         let mut bytes = bytes.clone();
                         bytes[after] = second;
-                        assert_eq!(plain_prefix(&bytes), at);
+                        assert_eq!(unescaped_prefix_len(&bytes), at);
                     }
                 }
             }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn terminal_escapes_and_direction_marks_become_visible() {
-        assert_eq!(visible("ok\n\u{1b}[31mred\u{202e}"), "ok\n\\u{1b}[31mred\\u{202e}");
+        assert_eq!(escape_control("ok\n\u{1b}[31mred\u{202e}"), "ok\n\\u{1b}[31mred\\u{202e}");
     }
 
     #[test]

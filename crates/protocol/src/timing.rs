@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The five classes of seed 004. Tools that declare none are [`Timing::Sync`].
+/// The five classes of typed tools. Tools that declare none are [`Timing::Sync`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
     /// Answered in the request itself, no job.
@@ -22,7 +22,7 @@ impl Timing {
     pub const ALL: [Timing; 5] =
         [Timing::Sync, Timing::AsyncShort, Timing::AsyncMedium, Timing::AsyncLong, Timing::FireAndForget];
 
-    /// `async_short`, or `AsyncShort` as seed 004 writes it.
+    /// `async_short`, or `AsyncShort` as HOOT01 writes it.
     pub fn parse(text: &str) -> Option<Timing> {
         Timing::ALL.into_iter().find(|timing| timing.as_str() == text || format!("{timing:?}") == text)
     }

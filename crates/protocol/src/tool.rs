@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 /// ```rust
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
-/// # struct Wish { name: String }
+/// # struct GreetRequest { name: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Greeting { text: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Farewell { text: String }
-/// # impl Request for Wish {}
+/// # impl Request for GreetRequest {}
 /// struct Greet;
 ///
 /// impl Tool for Greet {
-///     type Request = Wish;
+///     type Request = GreetRequest;
 ///     type Response = Greeting;
 ///
 ///     const NAME: &'static str = "example.greet";
 ///     const TITLE: &'static str = "Greet";
 ///     const DESCRIPTION: &'static str = "Greets by name.";
-///     const ANNOTATIONS: Annotations = Annotations::READS;
+///     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 ///
-///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Greeting, Error> {
-///         Ok(Greeting { text: format!("Hello, {}!", wish.name) })
+///     async fn run(&self, request: GreetRequest, _: Context<'_>) -> Result<Greeting, Error> {
+///         Ok(Greeting { text: format!("Hello, {}!", request.name) })
 ///     }
 /// }
 /// ```
@@ -40,25 +40,25 @@ use std::time::{Duration, Instant};
 /// ```compile_fail,E0271
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
-/// # struct Wish { name: String }
+/// # struct GreetRequest { name: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Greeting { text: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Farewell { text: String }
-/// # impl Request for Wish {}
+/// # impl Request for GreetRequest {}
 /// struct Greet;
 ///
 /// impl Tool for Greet {
-///     type Request = Wish;
+///     type Request = GreetRequest;
 ///     type Response = Greeting;
 ///
 ///     const NAME: &'static str = "example.greet";
 ///     const TITLE: &'static str = "Greet";
 ///     const DESCRIPTION: &'static str = "Greets by name.";
-///     const ANNOTATIONS: Annotations = Annotations::READS;
+///     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 ///
-///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Farewell, Error> {
-///         Ok(Farewell { text: format!("Hello, {}!", wish.name) })
+///     async fn run(&self, request: GreetRequest, _: Context<'_>) -> Result<Farewell, Error> {
+///         Ok(Farewell { text: format!("Hello, {}!", request.name) })
 ///     }
 /// }
 /// ```
@@ -68,23 +68,23 @@ use std::time::{Duration, Instant};
 /// ```compile_fail,E0308
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
 /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
-/// # struct Wish { name: String }
+/// # struct GreetRequest { name: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Greeting { text: String }
 /// # #[derive(serde::Serialize, schemars::JsonSchema)]
 /// # struct Farewell { text: String }
-/// # impl Request for Wish {}
+/// # impl Request for GreetRequest {}
 /// # struct Greet;
 /// impl Tool for Greet {
-///     type Request = Wish;
+///     type Request = GreetRequest;
 ///     type Response = Greeting;
 ///     // …
 /// #   const NAME: &'static str = "example.greet";
 /// #   const TITLE: &'static str = "Greet";
 /// #   const DESCRIPTION: &'static str = "Greets by name.";
-/// #   const ANNOTATIONS: Annotations = Annotations::READS;
-///     async fn run(&self, wish: Wish, _: Context<'_>) -> Result<Greeting, Error> {
-///         Ok(Farewell { text: format!("Hello, {}!", wish.name) })
+/// #   const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+///     async fn run(&self, request: GreetRequest, _: Context<'_>) -> Result<Greeting, Error> {
+///         Ok(Farewell { text: format!("Hello, {}!", request.name) })
 ///     }
 /// }
 /// ```

@@ -8,11 +8,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// How a name may be walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
+pub enum LinkPolicy {
     /// Links are followed as long as they stay beneath the folder.
-    Links,
+    Follow,
     /// No links of any kind, and no other file system.
-    Plain,
+    Refuse,
 }
 
 /// A rename somewhere while a name is walked makes the kernel ask for another try.
@@ -22,18 +22,18 @@ pub const FOLDER: i32 = libc::O_PATH | libc::O_DIRECTORY;
 /// A pipe must not keep us waiting for a writer, and a terminal must not become ours.
 pub const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
 /// Only to look at, never to read.
-pub const LOOK: i32 = libc::O_PATH;
+pub const PATH_ONLY: i32 = libc::O_PATH;
 /// A file that must not be there yet.
 pub const CREATE: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
 
-pub fn open(folder: BorrowedFd<'_>, name: &str, flags: i32, walk: Walk) -> io::Result<OwnedFd> {
-    let name = text(name)?;
+pub fn open(folder: BorrowedFd<'_>, name: &str, flags: i32, links: LinkPolicy) -> io::Result<OwnedFd> {
+    let name = c_string(name)?;
     // SAFETY: all zero is a valid value of this plain structure.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.mode = if flags & libc::O_CREAT == 0 { 0 } else { 0o600 };
     how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-    if walk == Walk::Plain {
+    if links == LinkPolicy::Refuse {
         how.resolve |= libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
     }
     for _ in 0..MAX_RACES {
@@ -60,27 +60,27 @@ pub fn open(folder: BorrowedFd<'_>, name: &str, flags: i32, walk: Walk) -> io::R
 }
 
 pub fn make_folder(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let name = text(name)?;
+    let name = c_string(name)?;
     // SAFETY: the descriptor is open and the name ends in NUL.
     check(unsafe { libc::mkdirat(folder.as_raw_fd(), name.as_ptr(), 0o777) })
 }
 
 /// Removes a name that is no folder; a link itself, not what it leads to.
 pub fn unlink(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let name = text(name)?;
+    let name = c_string(name)?;
     // SAFETY: the descriptor is open and the name ends in NUL.
     check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) })
 }
 
 /// Puts `from` in the place of `to`, in one step; a link in that place is replaced, not followed.
 pub fn rename(folder: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()> {
-    let (from, to) = (text(from)?, text(to)?);
+    let (from, to) = (c_string(from)?, c_string(to)?);
     let fd = folder.as_raw_fd();
     // SAFETY: the descriptor is open and both names end in NUL.
     check(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
 }
 
-fn text(name: &str) -> io::Result<CString> {
+fn c_string(name: &str) -> io::Result<CString> {
     CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 

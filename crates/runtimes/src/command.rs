@@ -1,23 +1,26 @@
 //! Runs a tool as a child process: arguments in on stdin, one answer out on stdout.
 
-use crate::child::{ChildError, Command, Exchange, Finished, Launcher, Level, OnListener, PROXY_PORT};
-use crate::confine::Confining;
 use crate::dialog;
 use crate::host::Host;
-use crate::proxy;
+use crate::sandbox_builder::NetworkPolicy;
+use crate::sandbox_builder::SandboxBuilder;
+use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
-use crate::uv::Environment;
-use crate::yard::{Declared, NetworkRule};
+use crate::uv::UvEnvironment;
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
+use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
-use toolyard_wire::answer::{self, Contract};
+use toolyard_sandbox::proxy;
+use toolyard_sandbox::{
+    ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
+};
+use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
-use toolyard_wire::template::{Input, Template};
 
 /// Everything about a child that does not change from call to call.
 pub struct CommandRunner {
@@ -29,14 +32,14 @@ pub struct CommandRunner {
     /// What follows the program, each element one argument.
     pub arguments: Vec<Template>,
     /// Variables we set.
-    pub set: Vec<(OsString, OsString)>,
+    pub extra_env: Vec<(OsString, OsString)>,
     /// Names of variables that are passed on from the host.
-    pub pass: Vec<String>,
+    pub passed_env: Vec<String>,
     /// Secrets that this tool, and no other, gets in its environment.
-    pub declared: Vec<Declared>,
+    pub secret_bindings: Vec<SecretBinding>,
     pub secrets: Arc<Secrets>,
     pub contract: Contract,
-    pub confining: Confining,
+    pub sandbox_builder: SandboxBuilder,
 }
 
 /// What is started.
@@ -47,7 +50,7 @@ pub enum Program {
     /// An interpreter that was resolved once, with the name to show for it.
     Resolved { path: PathBuf, name: String },
     /// The interpreter of an environment that is prepared ahead of the call.
-    Prepared(Arc<Environment>),
+    Prepared(Arc<UvEnvironment>),
 }
 
 impl Runner for CommandRunner {
@@ -66,8 +69,8 @@ impl Runner for CommandRunner {
         })
     }
 
-    fn secrets_mark(&self) -> Option<[u8; 32]> {
-        self.secrets.mark(self.declared.iter().map(|secret| &secret.name))
+    fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
+        self.secrets.fingerprint(self.secret_bindings.iter().map(|secret| &secret.name))
     }
 }
 
@@ -75,13 +78,13 @@ impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
         let (program, name) = self.program(&run).await?;
         let command = self.command(&run, program, name)?;
-        if run.spec.conduct.dialog {
-            return dialog::converse(self, &run, &command).await;
+        if run.spec.behavior.dialog {
+            return dialog::run_dialog(self, &run, &command).await;
         }
         // Ends with the run, whatever ends that.
         let proxy = Arc::new(ProxyTask::default());
         let exchange = Exchange {
-            stdin: answer::request(self.contract, &run.call.arguments),
+            stdin: child_io::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
             deadline: run.deadline,
             on_listener: self.on_listener(&proxy),
@@ -94,7 +97,7 @@ impl CommandRunner {
 
     /// Serves the listed hosts on the socket that the launcher made inside the tool's own network.
     pub(crate) fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
-        let NetworkRule::Hosts(rules) = &self.confining.needs.network else { return None };
+        let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
         let (rules, proxy) = (rules.clone(), proxy.clone());
         Some(Box::new(move |listener| {
             // A socket that cannot be used is one on which nobody answers.
@@ -110,7 +113,7 @@ impl CommandRunner {
     async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
         Ok(match &self.program {
             Program::Named(name) => {
-                (self.host.program(name, &self.root).ok_or_else(|| missing(name))?, name.into())
+                (self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?, name.into())
             }
             // Interpreters find their own files by the path they are started under.
             Program::Resolved { path, .. } => (path.clone(), path.into()),
@@ -132,29 +135,31 @@ impl CommandRunner {
                 (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
             });
         }
-        let confinement = self.confining.confinement(&program);
+        let confinement = self.sandbox_builder.confinement(&program);
         Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone(), confinement })
     }
 
     fn env(&self, run: &Run<'_>) -> Result<Vec<(OsString, OsString)>, Error> {
         let mut env = self.host.base_env();
-        let passed =
-            self.pass.iter().filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
-        let context = run.spec.conduct.context.then(|| {
+        let passed = self
+            .passed_env
+            .iter()
+            .filter_map(|name| Some((OsString::from(name), self.host.var(name)?.to_owned())));
+        let context = run.spec.behavior.context.then(|| {
             let text = context::write(run.call, &self.root.to_string_lossy(), wall_clock(run.deadline));
             ("TOOLYARD_CONTEXT".into(), String::from_utf8_lossy(&text).into_owned().into())
         });
-        let secrets = self.declared.iter().map(|secret| {
+        let secrets = self.secret_bindings.iter().map(|secret| {
             Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
         });
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
-        let listed = matches!(self.confining.needs.network, NetworkRule::Hosts(_));
-        let proxy = if listed && self.confining.level == Level::Full {
+        let listed = matches!(self.sandbox_builder.sandbox_request.network, NetworkPolicy::Hosts(_));
+        let proxy = if listed && self.sandbox_builder.level == SandboxLevel::Full {
             proxy::environment(PROXY_PORT)
         } else {
             Vec::new()
         };
-        let given = passed.chain(self.set.iter().cloned()).chain(context).chain(secrets).chain(proxy);
+        let given = passed.chain(self.extra_env.iter().cloned()).chain(context).chain(secrets).chain(proxy);
         for (name, value) in given {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
@@ -165,14 +170,14 @@ impl CommandRunner {
     /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
     pub(crate) fn read(&self, finished: Finished) -> Result<Outcome, Error> {
         let Finished { stdout, stderr_tail, exit, sandbox, .. } = finished;
-        let stderr_tail = self.secrets.hide_in_tail(stderr_tail);
+        let stderr_tail = self.secrets.redact_tail(stderr_tail);
         let failed = !exit.is_success();
-        let mut outcome = match answer::read(self.contract, Bytes::from(stdout)) {
+        let mut outcome = match child_io::read(self.contract, Bytes::from(stdout)) {
             Ok(answer) if !failed || answer.outcome.error().is_some() => answer.outcome,
             Err(error) if !failed => return Err(error.with(|details| details.stderr = tail(&stderr_tail))),
-            _ => return Err(died(&exit.to_string(), &stderr_tail)),
+            _ => return Err(exit_error(&exit.to_string(), &stderr_tail)),
         };
-        outcome.meta.sandbox = Some(sandbox_word(sandbox));
+        outcome.meta.sandbox = Some(protocol_sandbox(sandbox));
         if let Some(error) = outcome.error_mut() {
             error.details.stderr = tail(&stderr_tail);
             error.details.exit = failed.then(|| exit.to_string());
@@ -182,7 +187,7 @@ impl CommandRunner {
 
     /// A child error in the words of the error table.
     pub(crate) fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
-        let tail = |stderr: &str| tail(&self.secrets.hide_in_tail(stderr.to_owned()));
+        let tail = |stderr: &str| tail(&self.secrets.redact_tail(stderr.to_owned()));
         let name = &run.spec.exposed;
         match error {
             ChildError::Timeout { stderr_tail } => {
@@ -227,11 +232,11 @@ impl CommandRunner {
 }
 
 /// The level in the words of the protocol.
-pub fn sandbox_word(level: Level) -> Sandbox {
+pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     match level {
-        Level::Full => Sandbox::Full,
-        Level::Landlock => Sandbox::Landlock,
-        Level::None => Sandbox::None,
+        SandboxLevel::Full => Sandbox::Full,
+        SandboxLevel::Landlock => Sandbox::Landlock,
+        SandboxLevel::None => Sandbox::None,
     }
 }
 
@@ -254,12 +259,12 @@ impl Drop for ProxyTask {
 }
 
 /// What the file of a tool names as program and this machine does not have.
-fn missing(name: &str) -> Error {
+fn program_missing(name: &str) -> Error {
     Error::new(ErrorKind::FileNotFound, format!("the program '{name}' is not there or is not executable"))
         .hint("install it or correct 'entry' in the tool's file; paths there are relative to the yard")
 }
 
-fn died(exit: &str, stderr: &str) -> Error {
+fn exit_error(exit: &str, stderr: &str) -> Error {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
     let message = match last {
         Some(line) => format!("the tool failed ({exit}): {line}"),

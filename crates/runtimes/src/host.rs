@@ -17,7 +17,7 @@ pub struct Host {
     // A thousand tools of one interpreter look it up once.
     found: Mutex<HashMap<String, PathBuf>>,
     // What stands behind a version manager's shim.
-    behind: Mutex<HashMap<PathBuf, PathBuf>>,
+    shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl Host {
@@ -30,7 +30,7 @@ impl Host {
         let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
         // A relative entry would run whatever lies in the folder we happen to stand in.
         let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
-        Host { env, secrets, search, found: Mutex::default(), behind: Mutex::default() }
+        Host { env, secrets, search, found: Mutex::default(), shim_targets: Mutex::default() }
     }
 
     pub fn var(&self, name: &str) -> Option<&OsStr> {
@@ -46,14 +46,17 @@ impl Host {
     }
 
     /// The whole environment but for secrets, for set-up programs that act in the owner's name.
-    pub fn all(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.env.iter()
     }
 
-    /// What `look` finds behind a shim; the shim itself when it finds nothing. Asked once per shim.
-    pub fn resolved(&self, shim: &Path, look: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
-        let mut behind = self.behind.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        behind.entry(shim.to_owned()).or_insert_with(|| look().unwrap_or_else(|| shim.to_owned())).clone()
+    /// What `lookup` finds behind a shim; the shim itself when it finds nothing. Asked once per shim.
+    pub fn resolve_shim(&self, shim: &Path, lookup: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
+        let mut shim_targets = self.shim_targets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shim_targets
+            .entry(shim.to_owned())
+            .or_insert_with(|| lookup().unwrap_or_else(|| shim.to_owned()))
+            .clone()
     }
 
     /// What every child gets, before its own allow-list: where programs are, and UTF-8.

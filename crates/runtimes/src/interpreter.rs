@@ -20,20 +20,23 @@ pub const PHP: Language = Language { names: &["php"], self_path: &["-r", "echo P
 impl Language {
     /// The real executable: a shim costs 100 ms at every start and needs the owner's home.
     pub fn find(&self, host: &Host, root: &Path) -> Option<PathBuf> {
-        self.names.iter().find_map(|name| host.program(name, root)).map(|found| self.behind_shim(host, found))
+        self.names
+            .iter()
+            .find_map(|name| host.program(name, root))
+            .map(|found| self.real_executable(host, found))
     }
 
     /// What a file names as interpreter, likewise.
-    pub fn named(&self, host: &Host, root: &Path, name: &str) -> Option<PathBuf> {
-        host.program(name, root).map(|found| self.behind_shim(host, found))
+    pub fn find_named(&self, host: &Host, root: &Path, name: &str) -> Option<PathBuf> {
+        host.program(name, root).map(|found| self.real_executable(host, found))
     }
 
-    fn behind_shim(&self, host: &Host, found: PathBuf) -> PathBuf {
+    fn real_executable(&self, host: &Host, found: PathBuf) -> PathBuf {
         if !is_script(&found) {
             return found;
         }
-        host.resolved(&found, || {
-            let printed = output(host, &found, self.self_path, None, Duration::from_secs(20)).ok()?;
+        host.resolve_shim(&found, || {
+            let printed = run_helper(host, &found, self.self_path, None, Duration::from_secs(20)).ok()?;
             let path = PathBuf::from(printed.trim());
             (path.is_absolute() && path.is_file()).then_some(path)
         })
@@ -47,7 +50,7 @@ fn is_script(path: &Path) -> bool {
 
 /// Runs a helper program with the owner's own environment and gives what it printed; for set-up only, never
 /// for a call.
-pub fn output(
+pub fn run_helper(
     host: &Host,
     program: &Path,
     args: &[&str],
@@ -59,7 +62,7 @@ pub fn output(
     command
         .args(args)
         .env_clear()
-        .envs(host.all())
+        .envs(host.variables())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

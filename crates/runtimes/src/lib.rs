@@ -1,25 +1,17 @@
-//! How a tool runs: child processes, one file per kind, and the files that declare tools.
+//! How a tool runs: as a child process, over HTTP, or as a typed function of this program.
 //!
-//! Runtimes decide no policy: by the time a runner is asked, the pipeline has let the call through.
+//! Runtimes decide no policy: by the time a runner is asked, the engine has let the call through.
 
-mod beneath;
+pub mod beneath;
 pub mod builtin;
-pub mod child;
-mod command;
-mod confine;
+pub mod command;
 mod dialog;
 mod host;
-mod http;
+pub mod http;
 pub mod interpreter;
-mod kinds;
-pub mod prompts;
-pub mod proxy;
-pub mod resources;
+pub mod sandbox_builder;
 pub mod secrets;
-mod uv;
-pub mod yard;
+pub mod uv;
 
 pub use host::Host;
-pub use prompts::{Library, Packs, Shelf};
 pub use secrets::Secrets;
-pub use yard::{Defaults, Loaded, Loader, Seen, Unconfined, Walls, WatchOptions, Watcher};

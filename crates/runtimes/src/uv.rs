@@ -1,9 +1,8 @@
 //! Environments of PEP 723 scripts: prepared by uv with network, once; calls then run the interpreter offline.
 
 use crate::host::Host;
-use crate::interpreter::output;
-use crate::yard::Loader;
-use std::path::PathBuf;
+use crate::interpreter::run_helper;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Error, ErrorKind};
@@ -12,35 +11,41 @@ use toolyard_protocol::{Error, ErrorKind};
 const PREPARE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The environment of one script.
-pub struct Environment {
+pub struct UvEnvironment {
     host: Arc<Host>,
     root: PathBuf,
     script: String,
     python: Option<String>,
     /// Remembers the interpreter between processes.
-    note: PathBuf,
+    path_cache: PathBuf,
     interpreter: OnceLock<PathBuf>,
     preparing: tokio::sync::Mutex<()>,
 }
 
-impl Environment {
-    pub fn new(loader: &Loader, script: &str, metadata: &str, python: Option<String>) -> Environment {
+impl UvEnvironment {
+    pub fn new(
+        host: &Arc<Host>,
+        (root, state): (&Path, &Path),
+        script: &str,
+        metadata: &str,
+        python: Option<String>,
+    ) -> UvEnvironment {
         let mut hasher = blake3::Hasher::new();
         for part in [
-            loader.root.as_os_str().as_encoded_bytes(),
+            root.as_os_str().as_encoded_bytes(),
             script.as_bytes(),
             metadata.as_bytes(),
             python.as_deref().unwrap_or("").as_bytes(),
         ] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
-        let note = loader.state.join("uv").join(format!("{}.path", &hasher.finalize().to_hex()[..32]));
-        Environment {
-            host: loader.host.clone(),
-            root: loader.root.clone(),
+        let path_cache = state.join("uv").join(format!("{}.path", &hasher.finalize().to_hex()[..32]));
+        UvEnvironment {
+            host: host.clone(),
+            root: root.to_owned(),
             script: script.to_owned(),
             python,
-            note,
+            path_cache,
             interpreter: OnceLock::new(),
             preparing: tokio::sync::Mutex::new(()),
         }
@@ -78,7 +83,7 @@ impl Environment {
 
     fn prepare(&self) -> Result<PathBuf, String> {
         if let Some(path) =
-            std::fs::read_to_string(&self.note).ok().map(PathBuf::from).filter(|path| path.is_file())
+            std::fs::read_to_string(&self.path_cache).ok().map(PathBuf::from).filter(|path| path.is_file())
         {
             return Ok(self.interpreter.get_or_init(|| path).clone());
         }
@@ -88,17 +93,17 @@ impl Environment {
         let with = |first: &[&'static str]| -> Vec<&str> {
             first.iter().copied().chain([self.script.as_str()]).chain(python.iter().copied()).collect()
         };
-        let run = |args: &[&str]| output(&self.host, &uv, args, Some(&self.root), PREPARE_LIMIT);
+        let run = |args: &[&str]| run_helper(&self.host, &uv, args, Some(&self.root), PREPARE_LIMIT);
         run(&with(&["sync", "--quiet", "--script"]))?;
         let found = PathBuf::from(run(&["python", "find", "--script", &self.script])?.trim());
         if !found.is_file() {
             return Err(format!("uv named {}, which is not there", found.display()));
         }
-        // Only a note: without it the next process asks uv again.
-        if let Some(folder) = self.note.parent() {
+        // Only a cache: without it the next process asks uv again.
+        if let Some(folder) = self.path_cache.parent() {
             let _ = std::fs::create_dir_all(folder);
         }
-        let _ = std::fs::write(&self.note, found.as_os_str().as_encoded_bytes());
+        let _ = std::fs::write(&self.path_cache, found.as_os_str().as_encoded_bytes());
         Ok(self.interpreter.get_or_init(|| found).clone())
     }
 }

@@ -11,28 +11,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use toolyard_engine::audit::{AuditLog, Options};
-use toolyard_engine::cache::{Cache, Options as CacheOptions};
+use toolyard_engine::cache::Options as CacheOptions;
 use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
-use toolyard_engine::faults::NoFaults;
-use toolyard_engine::jobs::{self, Jobs, JobsDoor};
-use toolyard_engine::stores::sqlite;
-use toolyard_engine::{Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
-use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NothingSecret, Outcome, Payload, Timing};
-use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Walls};
-use toolyard_wire::cache_key::Canonical;
-use toolyard_wire::schema::Schema;
-use toolyard_wire::view::View;
+use toolyard_engine::jobs::{self, Jobs, LazyJobs};
+use toolyard_engine::{Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot, ToolLimiter};
+use toolyard_formats::cache_key::CanonicalKey;
+use toolyard_formats::redact::by_name::View;
+use toolyard_formats::schema::Schema;
+use toolyard_protocol::{CacheKey, Call, Edge, Expect, Limits, NoopRedactor, Outcome, Payload, Timing};
+use toolyard_runtimes::Host;
+use toolyard_sandbox::Launcher;
+use toolyard_store::audit::{FileAuditLog, Options};
+use toolyard_store::faults::NoFaults;
+use toolyard_store::sqlite;
+use toolyard_store::sqlite::open_cache;
+use toolyard_yard::{Defaults, Loader, SandboxPolicy};
 
-type Failed = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
-/// Each figure is the middle one of so many rounds, so that a busy neighbour spoils few of them.
+/// Each figure is the median one of so many rounds, so that a busy neighbour spoils few of them.
 const ROUNDS: usize = 7;
 const PROGRAM: &str = "/bin/cat";
 const ARGUMENTS: &str = r#"{"text":"hello, world","count":3}"#;
 
-fn main() -> Result<ExitCode, Failed> {
+fn main() -> Result<ExitCode, BoxError> {
     let check = std::env::args().any(|argument| argument == "--check");
     let mut table = Table::default();
     pipeline(&mut table, "pipeline without the tool", false, 8.0)?;
@@ -45,19 +47,19 @@ fn main() -> Result<ExitCode, Failed> {
     Ok(ExitCode::from(u8::from(check && table.broken > 0)))
 }
 
-/// The whole list of gates with both schemas and the audit log, around a tool that does nothing or, with `kept`,
+/// The whole list of gates with both schemas and the audit log, around a tool that does nothing or, with `cached`,
 /// in front of a result that is already there.
-fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<(), Failed> {
+fn pipeline(table: &mut Table, what: &str, cached: bool, budget: f64) -> Result<(), BoxError> {
     const CALLS: u32 = 20_000;
     let yard = Folder::new("pipeline")?;
-    let snapshot = idle_tools(&yard, kept)?;
-    let engine = engine(&yard.path, snapshot, JobsDoor::shut())?;
+    let snapshot = idle_tools(&yard, cached)?;
+    let engine = engine(&yard.path, snapshot, LazyJobs::unavailable())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
         costs.push(measure(CALLS, || runtime.block_on(succeed(&engine, "echo")))?);
     }
-    let cost = Cost::middle(costs);
+    let cost = Cost::median(costs);
     table.row(&format!("{what}, CPU per call"), micros(cost.cpu), "µs", Some(budget));
     table.row(&format!("{what}, wall per call"), micros(cost.wall), "µs", None);
     Ok(())
@@ -66,23 +68,23 @@ fn pipeline(table: &mut Table, what: &str, kept: bool, budget: f64) -> Result<()
 /// A tool that does nothing as an `AsyncShort` job, less the same tool without a job: 64 callers, as a server has them,
 /// and one alone. The state is in memory, because the kernel's work for a sync would count as ours; that a call waits
 /// for one synced group is a test of the engine.
-fn job(table: &mut Table) -> Result<(), Failed> {
+fn job(table: &mut Table) -> Result<(), BoxError> {
     const CALLS: u32 = 6_400;
     let yard = Folder::in_memory("job")?;
     let snapshot = idle_tools(&yard, false)?;
     let state = yard.path.join(".toolyard");
-    let engine = Arc::new(engine(&yard.path, snapshot, JobsDoor::new(move || open_jobs(&state)))?);
+    let engine = Arc::new(engine(&yard.path, snapshot, LazyJobs::new(move || open_jobs(&state)))?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     for callers in [64, 1] {
         let (mut plain, mut jobs) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             for (tool, costs) in [("echo", &mut plain), ("slow", &mut jobs)] {
-                let calls = || runtime.block_on(press(&engine, tool, callers, CALLS));
+                let calls = || runtime.block_on(run_callers(&engine, tool, callers, CALLS));
                 let cost = measure(1, calls)?;
                 costs.push(Cost { cpu: cost.cpu / CALLS, wall: cost.wall / CALLS });
             }
         }
-        let (plain, jobs) = (Cost::middle(plain), Cost::middle(jobs));
+        let (plain, jobs) = (Cost::median(plain), Cost::median(jobs));
         let overhead = micros(jobs.cpu.saturating_sub(plain.cpu));
         // One caller at a time pays for four wake-ups of threads each; the budget is for a server at work.
         let budget = (callers > 1).then_some(50.0);
@@ -96,7 +98,12 @@ fn job(table: &mut Table) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn press(engine: &Arc<Engine>, tool: &'static str, callers: u32, calls: u32) -> Result<(), Failed> {
+async fn run_callers(
+    engine: &Arc<Engine>,
+    tool: &'static str,
+    callers: u32,
+    calls: u32,
+) -> Result<(), BoxError> {
     let tasks = (0..callers).map(|_| {
         let engine = engine.clone();
         tokio::spawn(async move {
@@ -118,7 +125,7 @@ fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
     let parts = jobs::Parts {
         store: Arc::new(sqlite::Jobs::new(database, &events)),
         events: Arc::new(events),
-        form: Arc::new(toolyard_wire::outcome::Form),
+        codec: Arc::new(toolyard_wire::outcome::JsonOutcomeCodec),
         clock: Arc::new(SystemClock),
         options: jobs::Options::default(),
     };
@@ -126,7 +133,7 @@ fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
 }
 
 /// Two tools that do nothing, `echo` at once and `slow` as a job.
-fn idle_tools(yard: &Folder, kept: bool) -> Result<Snapshot, Failed> {
+fn idle_tools(yard: &Folder, cached: bool) -> Result<Snapshot, BoxError> {
     struct Nothing;
     impl Runner for Nothing {
         fn run<'a>(&'a self, _: Run<'a>) -> RunFuture<'a> {
@@ -146,21 +153,21 @@ fn idle_tools(yard: &Folder, kept: bool) -> Result<Snapshot, Failed> {
             runner: Box::new(Nothing),
             input: Some(Box::new(Schema::compile(input)?)),
             output: Some(Box::new(Schema::compile(br#"{"type":"object"}"#)?)),
-            cache_key: kept.then(|| Box::new(Canonical) as Box<dyn CacheKey>),
-            controls: Arc::new(Controls::new(&spec.conduct)),
+            cache_key: cached.then(|| Box::new(CanonicalKey) as Box<dyn CacheKey>),
+            limiter: Arc::new(ToolLimiter::new(&spec.behavior)),
             spec,
         });
     }
     Ok(loaded.into_snapshot())
 }
 
-/// Input and output of every tool of the example yard against their schemas, parsing included: the dearest example of
+/// Input and output of every tool of the example yard against their schemas, parsing included: the slowest example of
 /// each. Where the examples name no result, the input alone.
-fn validation(table: &mut Table) -> Result<(), Failed> {
+fn validation(table: &mut Table) -> Result<(), BoxError> {
     const CHECKS: u32 = 20_000;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard").canonicalize()?;
     for entry in loader(&root)?.load().into_snapshot().entries() {
-        let mut dearest: Option<(Duration, &str)> = None;
+        let mut slowest: Option<(Duration, &str)> = None;
         for example in &entry.spec.examples {
             let (expected, what) = match &example.expect {
                 Expect::Output(expected) => (Some(expected), "in and out"),
@@ -175,29 +182,29 @@ fn validation(table: &mut Table) -> Result<(), Failed> {
             };
             let check = || if fits() { Ok(()) } else { Err("an example does not fit its schema".into()) };
             let costs = (0..ROUNDS).map(|_| measure(CHECKS, check)).collect::<Result<_, _>>()?;
-            dearest = dearest.max(Some((Cost::middle(costs).cpu, what)));
+            slowest = slowest.max(Some((Cost::median(costs).cpu, what)));
         }
-        let (cost, what) = dearest.ok_or("a tool of the example yard has no examples")?;
+        let (cost, what) = slowest.ok_or("a tool of the example yard has no examples")?;
         let row = format!("validation {what}, CPU: {}", entry.spec.exposed);
         table.row(&row, micros(cost), "µs", Some(1.0));
     }
     Ok(())
 }
 
-/// A `binary` tool through the whole pipeline, in its box and without one, against a bare spawn of the same program,
+/// A `binary` tool through the whole pipeline, in its sandbox and without one, against a bare spawn of the same program,
 /// in turns.
-fn cold_call(table: &mut Table) -> Result<(), Failed> {
+fn cold_call(table: &mut Table) -> Result<(), BoxError> {
     const CALLS: u32 = 200;
     let yard = Folder::new("cold")?;
     yard.tool("echo", PROGRAM)?;
-    yard.unboxed("open", PROGRAM)?;
+    yard.unsandboxed("open", PROGRAM)?;
     let snapshot = loader(&yard.path)?.load().into_snapshot();
-    let engine = Arc::new(engine(&yard.path, snapshot, JobsDoor::shut())?);
+    let engine = Arc::new(engine(&yard.path, snapshot, LazyJobs::unavailable())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (mut bare, mut boxed, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bare, mut sandboxed, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(measure(CALLS, bare_spawn)?);
-        for (tool, costs) in [("echo", &mut boxed), ("open", &mut open)] {
+        for (tool, costs) in [("echo", &mut sandboxed), ("open", &mut open)] {
             // On a worker, as in the server: from outside, each wake-up would cross threads.
             let batch = |engine: Arc<Engine>| async move {
                 for _ in 0..CALLS {
@@ -209,10 +216,12 @@ fn cold_call(table: &mut Table) -> Result<(), Failed> {
             costs.push(measure(1, run)?.divided(CALLS));
         }
     }
-    let (bare, boxed, open) = (Cost::middle(bare), Cost::middle(boxed), Cost::middle(open));
+    let (bare, sandboxed, open) = (Cost::median(bare), Cost::median(sandboxed), Cost::median(open));
     table.row("bare posix_spawn and pipes, CPU", micros(bare.cpu), "µs", None);
     table.row("bare posix_spawn and pipes, wall", micros(bare.wall), "µs", None);
-    for (what, cost) in [("cold binary call in its box", boxed), ("cold binary call, sandbox: none", open)] {
+    for (what, cost) in
+        [("cold binary call in its sandbox", sandboxed), ("cold binary call, sandbox: none", open)]
+    {
         table.row(&format!("{what}, CPU"), micros(cost.cpu), "µs", None);
         table.row(&format!("{what}, wall"), micros(cost.wall), "µs", None);
         let ratio = |call: Duration, bare: Duration| call.as_secs_f64() / bare.as_secs_f64();
@@ -223,7 +232,7 @@ fn cold_call(table: &mut Table) -> Result<(), Failed> {
 }
 
 /// Half of the files are packs, half are manifests.
-fn thousand_files(table: &mut Table) -> Result<(), Failed> {
+fn thousand_files(table: &mut Table) -> Result<(), BoxError> {
     let yard = Folder::new("files")?;
     for n in 0..500 {
         yard.tool(&format!("manifest_{n}"), PROGRAM)?;
@@ -242,7 +251,7 @@ fn thousand_files(table: &mut Table) -> Result<(), Failed> {
             other => Err(format!("{other} tools were loaded").into()),
         })?);
     }
-    let cost = Cost::middle(costs);
+    let cost = Cost::median(costs);
     table.row("loading 1,000 tool files, wall", cost.wall.as_secs_f64() * 1e3, "ms", Some(1000.0));
     table.row("loading 1,000 tool files, CPU", cost.cpu.as_secs_f64() * 1e3, "ms", Some(1000.0));
     let (start, megabytes) = serve(&yard.path)?;
@@ -252,7 +261,7 @@ fn thousand_files(table: &mut Table) -> Result<(), Failed> {
 }
 
 /// Time to the first answer and resident memory of the real server.
-fn serve(yard: &Path) -> Result<(Duration, f64), Failed> {
+fn serve(yard: &Path) -> Result<(Duration, f64), BoxError> {
     let started = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolyard"));
     let mut child =
@@ -272,42 +281,50 @@ fn serve(yard: &Path) -> Result<(Duration, f64), Failed> {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
         let kilobytes: f64 = resident.trim().trim_end_matches(" kB").parse()?;
-        Ok::<_, Failed>((start, kilobytes / 1024.0))
+        Ok::<_, BoxError>((start, kilobytes / 1024.0))
     })();
     child.kill()?;
     child.wait()?;
     measured
 }
 
-fn loader(root: &Path) -> Result<Loader, Failed> {
+fn loader(root: &Path) -> Result<Loader, BoxError> {
     let limits = Limits { timeout: Duration::from_secs(30), input: 64 << 10, output: 256 << 10 };
     let (host, launcher) = (Arc::new(Host::new(std::env::vars_os())), Arc::new(Launcher::new(root)?));
     let defaults = Defaults { pack: limits, manifest: limits };
-    Ok(Loader::new(root.to_owned(), root.join(".toolyard"), host, launcher, defaults, Walls::default()))
+    Ok(Loader::new(
+        root.to_owned(),
+        root.join(".toolyard"),
+        host,
+        launcher,
+        defaults,
+        SandboxPolicy::default(),
+    ))
 }
 
-fn engine(root: &Path, snapshot: Snapshot, jobs: JobsDoor) -> Result<Engine, Failed> {
+fn engine(root: &Path, snapshot: Snapshot, jobs: LazyJobs) -> Result<Engine, BoxError> {
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let state = root.join(".toolyard");
     fs::create_dir_all(&state)?;
-    let audit = AuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
-    let cache = Cache::open(&state, CacheOptions::default(), clock.clone());
-    let redactor = Arc::new(NothingSecret);
+    let audit =
+        FileAuditLog::open(&state, Options::default(), clock.clone(), random.clone(), Arc::new(View))?;
+    let cache = open_cache(&state, CacheOptions::default(), clock.clone());
+    let redactor = Arc::new(NoopRedactor);
     Ok(Engine {
         registry: Arc::new(Registry::new(snapshot)),
         audit,
         cache,
         redactor,
         jobs,
-        crowd: toolyard_engine::Crowd::default(),
+        call_limit: toolyard_engine::CallLimit::default(),
         clock,
         random,
     })
 }
 
-async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {
+async fn succeed(engine: &Engine, tool: &str) -> Result<(), BoxError> {
     let call = Call::new(engine.call_id(), tool, Payload::json(ARGUMENTS), Edge::Http);
-    match engine.run(call, &toolyard_protocol::Nobody).await.error() {
+    match engine.run(call, &toolyard_protocol::NoopCaller).await.error() {
         None => Ok(()),
         Some(error) => Err(error.clone().into()),
     }
@@ -315,7 +332,7 @@ async fn succeed(engine: &Engine, tool: &str) -> Result<(), Failed> {
 
 /// The standard library uses `posix_spawn` as long as nothing is asked that it can't do. The program gets the same
 /// environment as from us: with a locale to load it starts more slowly, whoever starts it.
-fn bare_spawn() -> Result<(), Failed> {
+fn bare_spawn() -> Result<(), BoxError> {
     let mut child = Command::new(PROGRAM)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -344,7 +361,7 @@ impl Cost {
         Cost { cpu: self.cpu / runs, wall: self.wall / runs }
     }
 
-    fn middle(costs: Vec<Cost>) -> Cost {
+    fn median(costs: Vec<Cost>) -> Cost {
         let (mut cpu, mut wall): (Vec<_>, Vec<_>) =
             costs.into_iter().map(|cost| (cost.cpu, cost.wall)).unzip();
         cpu.sort();
@@ -353,7 +370,7 @@ impl Cost {
     }
 }
 
-fn measure(runs: u32, mut run: impl FnMut() -> Result<(), Failed>) -> Result<Cost, Failed> {
+fn measure(runs: u32, mut run: impl FnMut() -> Result<(), BoxError>) -> Result<Cost, BoxError> {
     let (cpu, wall) = (cpu_time(), Instant::now());
     for _ in 0..runs {
         run()?;
@@ -393,11 +410,11 @@ impl Table {
         let Some(budget) = budget else {
             return println!("{what:<42} {value:>9.2} {unit}");
         };
-        let kept = value <= budget;
-        self.broken += usize::from(!kept);
+        let within_budget = value <= budget;
+        self.broken += usize::from(!within_budget);
         println!(
             "{what:<42} {value:>9.2} {unit:<3} budget {budget:>6} {}",
-            if kept { "PASS" } else { "FAIL" }
+            if within_budget { "PASS" } else { "FAIL" }
         );
     }
 }
@@ -408,32 +425,32 @@ struct Folder {
 }
 
 impl Folder {
-    fn new(name: &str) -> Result<Folder, Failed> {
+    fn new(name: &str) -> Result<Folder, BoxError> {
         Folder::below(&std::env::temp_dir(), name)
     }
 
     /// Where a sync costs nothing.
-    fn in_memory(name: &str) -> Result<Folder, Failed> {
+    fn in_memory(name: &str) -> Result<Folder, BoxError> {
         Folder::below(Path::new("/dev/shm"), name)
     }
 
-    fn below(folder: &Path, name: &str) -> Result<Folder, Failed> {
+    fn below(folder: &Path, name: &str) -> Result<Folder, BoxError> {
         let path = folder.join(format!("toolyard-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(path.join("tools"))?;
         Ok(Folder { path })
     }
 
-    /// A `binary` tool in the default box.
-    fn tool(&self, name: &str, program: &str) -> Result<(), Failed> {
+    /// A `binary` tool in the default sandbox.
+    fn tool(&self, name: &str, program: &str) -> Result<(), BoxError> {
         self.manifest(name, program, "")
     }
 
     /// One that says `sandbox: none`.
-    fn unboxed(&self, name: &str, program: &str) -> Result<(), Failed> {
+    fn unsandboxed(&self, name: &str, program: &str) -> Result<(), BoxError> {
         self.manifest(name, program, "\"sandbox\": \"none\",")
     }
 
-    fn manifest(&self, name: &str, program: &str, extra: &str) -> Result<(), Failed> {
+    fn manifest(&self, name: &str, program: &str, extra: &str) -> Result<(), BoxError> {
         let folder = self.path.join("tools").join(name);
         fs::create_dir_all(&folder)?;
         let manifest = format!(

@@ -4,7 +4,7 @@ use crate::commands::{
     audit, batch, call, check, completions, doctor, init, jobs, list, new, prepare, prompt, resource, secret,
     serve, show, state, stdio, test,
 };
-use crate::wiring::Place;
+use crate::wiring::GlobalOptions;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use toolyard_protocol::{Error, ErrorKind};
@@ -50,36 +50,36 @@ enum Command {
 }
 
 impl Command {
-    fn speaks_to_servers(&self) -> bool {
+    fn supports_url(&self) -> bool {
         matches!(self, Command::Call(_) | Command::List(_) | Command::Jobs(_) | Command::Batch(_))
     }
 }
 
 /// Runs the command and gives its exit code.
 pub fn dispatch(cli: Cli) -> Result<u8, Error> {
-    let place = Place { yard: cli.yard, url: cli.url, json: cli.json };
-    if place.url.is_some() && !cli.command.speaks_to_servers() {
+    let global = GlobalOptions { yard: cli.yard, url: cli.url, json: cli.json };
+    if global.url.is_some() && !cli.command.supports_url() {
         return Err(Error::new(ErrorKind::InvalidInput, "--url works with call, list, jobs and batch only"));
     }
     match cli.command {
-        Command::Init(args) => init::run(args, place),
-        Command::New(args) => new::run(args, place),
-        Command::List(args) => list::run(args, place),
-        Command::Show(args) => show::run(args, place),
-        Command::Call(args) => call::run(args, place),
-        Command::Batch(args) => batch::run(args, place),
-        Command::Jobs(args) => jobs::run(args, place),
-        Command::Resource(args) => resource::run(args, place),
-        Command::Check(args) => check::run(args, place),
-        Command::Prompt(args) => prompt::run(args, place),
-        Command::Test(args) => test::run(args, place),
-        Command::Prepare(args) => prepare::run(args, place),
-        Command::Secret(args) => secret::run(args, place),
-        Command::Serve(args) => serve::run(args, place),
-        Command::Stdio(args) => stdio::run(args, place),
-        Command::Audit(args) => audit::run(args, place),
-        Command::State(args) => state::run(args, place),
-        Command::Doctor(args) => doctor::run(args, place),
+        Command::Init(args) => init::run(args, global),
+        Command::New(args) => new::run(args, global),
+        Command::List(args) => list::run(args, global),
+        Command::Show(args) => show::run(args, global),
+        Command::Call(args) => call::run(args, global),
+        Command::Batch(args) => batch::run(args, global),
+        Command::Jobs(args) => jobs::run(args, global),
+        Command::Resource(args) => resource::run(args, global),
+        Command::Check(args) => check::run(args, global),
+        Command::Prompt(args) => prompt::run(args, global),
+        Command::Test(args) => test::run(args, global),
+        Command::Prepare(args) => prepare::run(args, global),
+        Command::Secret(args) => secret::run(args, global),
+        Command::Serve(args) => serve::run(args, global),
+        Command::Stdio(args) => stdio::run(args, global),
+        Command::Audit(args) => audit::run(args, global),
+        Command::State(args) => state::run(args, global),
+        Command::Doctor(args) => doctor::run(args, global),
         Command::Completions(args) => completions::run(args),
     }
 }

@@ -5,12 +5,12 @@ mod commands;
 mod config;
 mod memory;
 mod output;
-mod person;
 mod progress;
 mod reload;
 mod remote;
 mod state;
 mod terminal;
+mod terminal_caller;
 mod wiring;
 
 use clap::Parser;

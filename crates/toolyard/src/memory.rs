@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Keeps asking every worker of this runtime to give back what it does not use.
-pub async fn give_back() {
+pub async fn release_idle_memory() {
     let workers = tokio::runtime::Handle::current().metrics().num_workers();
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -21,7 +21,7 @@ pub async fn give_back() {
 }
 
 /// For workers that are about to sleep: collects once in each round.
-pub fn before_sleep() {
+pub fn on_worker_park() {
     let round = ROUND.load(Ordering::Relaxed);
     if SEEN.replace(round) != round {
         // SAFETY: it works on the heap of the calling thread, at any time.

@@ -110,7 +110,8 @@ pub struct Spinner {
 
 impl Spinner {
     pub fn start(what: String) -> Spinner {
-        let status = Status(Arc::new(Mutex::new(Shown { what, progress: String::new(), stopped: false })));
+        let status =
+            Status(Arc::new(Mutex::new(StatusText { what, progress: String::new(), paused: false })));
         let task = has_terminal().then(|| tokio::spawn(spin(status.clone())));
         Spinner { status, task }
     }
@@ -132,13 +133,13 @@ impl Drop for Spinner {
 
 /// The line that the spinner rewrites.
 #[derive(Clone)]
-pub struct Status(Arc<Mutex<Shown>>);
+pub struct Status(Arc<Mutex<StatusText>>);
 
-struct Shown {
+struct StatusText {
     what: String,
     progress: String,
     /// Someone is being asked, on the same lines.
-    stopped: bool,
+    paused: bool,
 }
 
 impl Status {
@@ -157,22 +158,22 @@ impl Status {
     }
 
     /// The spinner rests until the guard is dropped.
-    pub fn rest(&self) -> Rest {
-        self.lock().stopped = true;
+    pub fn pause(&self) -> SpinnerPause {
+        self.lock().paused = true;
         rewrite("");
-        Rest(self.clone())
+        SpinnerPause(self.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shown> {
+    fn lock(&self) -> MutexGuard<'_, StatusText> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-pub struct Rest(Status);
+pub struct SpinnerPause(Status);
 
-impl Drop for Rest {
+impl Drop for SpinnerPause {
     fn drop(&mut self) {
-        self.0.lock().stopped = false;
+        self.0.lock().paused = false;
     }
 }
 
@@ -181,10 +182,10 @@ async fn spin(status: Status) {
     for frame in ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"].iter().cycle() {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let shown = status.lock();
-        let Shown { what, progress, stopped } = &*shown;
+        let StatusText { what, progress, paused } = &*shown;
         // Most calls are over before anyone could read what is under way.
         let early = started.elapsed().as_millis() < 300 && progress.is_empty();
-        if !stopped && !early {
+        if !paused && !early {
             let seconds = started.elapsed().as_secs();
             rewrite(&format!("{frame} {what} … {seconds} s{progress}"));
         }

@@ -1,7 +1,7 @@
 //! A bar for long work, on a terminal only.
 
 use crate::output;
-use toolyard_protocol::text::visible;
+use toolyard_protocol::text::escape_control;
 
 const WIDTH: usize = 24;
 
@@ -32,7 +32,7 @@ impl Drop for Bar {
 }
 
 fn line(percent: Option<f64>, words: &str) -> String {
-    let words: String = visible(words).chars().take(60).collect();
+    let words: String = escape_control(words).chars().take(60).collect();
     let Some(percent) = percent else { return words };
     let full = ((percent.clamp(0.0, 100.0) / 100.0) * WIDTH as f64).round() as usize;
     format!("[{}{}] {percent:3.0} %  {words}", "█".repeat(full), "·".repeat(WIDTH - full))

@@ -1,30 +1,30 @@
 //! Keeps a running engine's tools as the yard's files are, and says so on stderr.
 
-use crate::commands::list::located;
+use crate::commands::list::format_problem;
 use crate::commands::prepare::prepare;
 use crate::output;
 use crate::wiring::Yard;
 use std::sync::Arc;
 use toolyard_engine::{Changes, Engine, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::{Seen, WatchOptions, Watcher};
+use toolyard_yard::{WatchEvent, WatchOptions, Watcher};
 
 /// Reloads until the watcher is dropped.
 pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
     let options = WatchOptions { ignore: Some(yard.state.clone()), ..WatchOptions::default() };
     let engine = engine.clone();
-    let (builtins, shelf) = (yard.builtins.clone(), yard.shelf.clone());
+    let (builtins, prompts) = (yard.builtins.clone(), yard.prompts.clone());
     let runtime = tokio::runtime::Handle::current();
-    let watcher = Watcher::start(yard.loader.clone(), options, move |seen| match seen {
-        Seen::Loaded(loaded) => {
-            if shelf.update(loaded.packs.clone()) {
+    let watcher = Watcher::start(yard.loader.clone(), options, move |event| match event {
+        WatchEvent::Loaded(loaded) => {
+            if prompts.update(loaded.packs.clone()) {
                 output::note(format!("reloaded: {} prompt(s)", loaded.packs.len()));
             }
-            announce(&engine.registry.update(loaded.after(builtins.clone()).into_snapshot()));
+            print_changes(&engine.registry.update(loaded.prepend(builtins.clone()).into_snapshot()));
             let snapshot = engine.registry.snapshot();
             runtime.spawn(async move { prepare(&snapshot, false).await });
         }
-        Seen::Polling(reason) => {
+        WatchEvent::Polling(reason) => {
             output::note(format!("warning: {reason}; looking for changes every half second"))
         }
     });
@@ -32,17 +32,17 @@ pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
 }
 
 /// The place to tell clients from, too, that the list of tools is another one.
-fn announce(changes: &Changes) {
+fn print_changes(changes: &Changes) {
     if !changes.is_empty() {
         output::note(format!("reloaded: {changes}"));
-        tell(&changes.problems);
+        print_problems(&changes.problems);
     }
 }
 
 /// One line per problem.
-pub fn tell(problems: &[SourceProblem]) {
+pub fn print_problems(problems: &[SourceProblem]) {
     for problem in problems {
         let word = problem.severity.as_str();
-        output::note(format!("{word}: {}", located(problem)));
+        output::note(format!("{word}: {}", format_problem(problem)));
     }
 }

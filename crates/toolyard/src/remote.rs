@@ -15,7 +15,7 @@ pub struct Remote {
 }
 
 /// How a call is to be made.
-pub struct Calling<'a> {
+pub struct RemoteCall<'a> {
     pub tool: &'a str,
     pub arguments: &'a Payload,
     pub wait: Wait,
@@ -46,36 +46,36 @@ impl Remote {
     }
 
     pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Bytes, Error> {
-        self.ask(Method::GET, path, query, None).await
+        self.request(Method::GET, path, query, None).await
     }
 
     pub async fn post(&self, path: &[&str], body: Bytes) -> Result<Bytes, Error> {
-        self.ask(Method::POST, path, &[], Some(body)).await
+        self.request(Method::POST, path, &[], Some(body)).await
     }
 
-    pub async fn call(&self, calling: Calling<'_>) -> Result<Outcome, Error> {
+    pub async fn call(&self, call: RemoteCall<'_>) -> Result<Outcome, Error> {
         let mut request = self
             .client
-            .post(self.address(&["v1", "tools", calling.tool], &[])?)
+            .post(self.address(&["v1", "tools", call.tool], &[])?)
             .header("content-type", "application/json")
-            .body(calling.arguments.bytes().clone());
-        if calling.wait == Wait::NotAtAll {
+            .body(call.arguments.bytes().clone());
+        if call.wait == Wait::NoWait {
             request = request.header("prefer", "respond-async");
         }
-        if let Some(key) = calling.key {
+        if let Some(key) = call.key {
             request = request.header("idempotency-key", key);
         }
-        if let Some(timeout) = calling.timeout {
+        if let Some(timeout) = call.timeout {
             request = request.timeout(timeout);
         }
         let (status, body) = self.send(request).await?;
-        outcome::read(&body).or_else(|_| match envelope::read_refusal(&body) {
+        outcome::read(&body).or_else(|_| match envelope::read_error_body(&body) {
             Some(error) => Ok(Outcome::failure(error)),
-            None => Err(self.strange(status)),
+            None => Err(self.unexpected_response(status)),
         })
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: Method,
         path: &[&str],
@@ -90,13 +90,13 @@ impl Remote {
         if status == 200 {
             return Ok(body);
         }
-        Err(envelope::read_refusal(&body).unwrap_or_else(|| self.strange(status)))
+        Err(envelope::read_error_body(&body).unwrap_or_else(|| self.unexpected_response(status)))
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<(u16, Bytes), Error> {
-        let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let mut response = request.send().await.map_err(|error| self.connection_error(&error))?;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_error(&error))? {
             if body.len() + chunk.len() > MAX_ANSWER {
                 let message = format!("the answer of {} is over {MAX_ANSWER} bytes", self.base);
                 return Err(Error::new(ErrorKind::OutputTooLarge, message));
@@ -123,7 +123,7 @@ impl Remote {
         Ok(url)
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Error {
+    fn connection_error(&self, error: &reqwest::Error) -> Error {
         if error.is_timeout() {
             return Error::new(ErrorKind::Timeout, format!("{} did not answer in time", self.base));
         }
@@ -135,7 +135,7 @@ impl Remote {
             .hint("is 'toolyard serve' running there?")
     }
 
-    fn strange(&self, status: u16) -> Error {
+    fn unexpected_response(&self, status: u16) -> Error {
         Error::new(
             ErrorKind::InvalidOutput,
             format!("{} answered {status} with something unknown", self.base),

@@ -4,41 +4,41 @@ use crate::wiring::make_state_dir;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
-use toolyard_engine::faults;
-use toolyard_engine::jobs::{self, Jobs, JobsDoor, SteadyClock};
-use toolyard_engine::{Blobs, stores::sqlite};
+use toolyard_engine::jobs::{self, Jobs, LazyJobs, SteadyClock};
 use toolyard_protocol::Error;
-use toolyard_runtimes::builtin::{Stores, StoresDoor};
-use toolyard_wire::outcome::Form;
+use toolyard_runtimes::builtin::{LazyStores, Stores};
+use toolyard_store::faults;
+use toolyard_store::{Blobs, sqlite};
+use toolyard_wire::outcome::JsonOutcomeCodec;
 
 const DATABASE: &str = "yard.sqlite";
 const BLOBS: &str = "blobs";
 
 /// The state folder. Nothing is made in it before someone needs it.
-pub struct State {
+pub struct StateDir {
     dir: PathBuf,
     /// Shared by all stores, so that they share its writer.
     database: Mutex<Option<Arc<sqlite::Database>>>,
 }
 
-impl State {
-    pub fn new(dir: PathBuf) -> Arc<State> {
-        Arc::new(State { dir, database: Mutex::default() })
+impl StateDir {
+    pub fn new(dir: PathBuf) -> Arc<StateDir> {
+        Arc::new(StateDir { dir, database: Mutex::default() })
     }
 
     /// Whether anything was ever kept.
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.dir.join(DATABASE).exists() || self.dir.join(BLOBS).exists()
     }
 
-    pub fn jobs_door(self: &Arc<Self>, options: jobs::Options) -> JobsDoor {
+    pub fn lazy_jobs(self: &Arc<Self>, options: jobs::Options) -> LazyJobs {
         let state = self.clone();
-        JobsDoor::new(move || state.open_jobs(options.clone()))
+        LazyJobs::new(move || state.open_jobs(options.clone()))
     }
 
-    pub fn stores_door(self: &Arc<Self>) -> StoresDoor {
+    pub fn lazy_stores(self: &Arc<Self>) -> LazyStores {
         let state = self.clone();
-        StoresDoor::new(move || state.open_stores())
+        LazyStores::new(move || state.open_stores())
     }
 
     pub fn open_jobs(&self, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
@@ -48,7 +48,7 @@ impl State {
         let parts = jobs::Parts {
             store: Arc::new(sqlite::Jobs::new(database, &events)),
             events: Arc::new(events),
-            form: Arc::new(Form),
+            codec: Arc::new(JsonOutcomeCodec),
             clock: Arc::new(SteadyClock::open(&self.dir, &clock)),
             options,
         };

@@ -4,8 +4,8 @@ use crate::output;
 use std::io::{self, BufRead};
 
 /// What the user types until Enter. Ctrl-C ends it with an error, and the terminal is as before in every case.
-pub fn hidden_line(question: &str) -> io::Result<String> {
-    let quiet = Quiet::start()?;
+pub fn read_hidden_line(question: &str) -> io::Result<String> {
+    let quiet = EchoOff::start()?;
     output::ask(question);
     // The terminal hands over one line at a time; waiting for a newline would miss a line that Ctrl-C ended.
     let mut stdin = io::stdin().lock();
@@ -25,10 +25,10 @@ pub fn hidden_line(question: &str) -> io::Result<String> {
 const INTERRUPT: u8 = 3;
 
 /// The terminal without echo, until dropped.
-struct Quiet(libc::termios);
+struct EchoOff(libc::termios);
 
-impl Quiet {
-    fn start() -> io::Result<Quiet> {
+impl EchoOff {
+    fn start() -> io::Result<EchoOff> {
         // SAFETY: a termios of zeros is a valid value, and the call fills it in.
         let mut before: libc::termios = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is ours and the pointer is valid for the call.
@@ -43,11 +43,11 @@ impl Quiet {
         if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &quiet) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Quiet(before))
+        Ok(EchoOff(before))
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         // SAFETY: as above; if it fails there is nothing left to do.
         unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &self.0) };

@@ -2,23 +2,24 @@
 
 use crate::config::Config;
 use crate::reload;
-use crate::state::State;
+use crate::state::StateDir;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_edges::{self as edges, Mcp, McpOptions};
-use toolyard_engine::audit::{AuditLog, Options};
-use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{Random, SystemClock, SystemRandom};
-use toolyard_engine::jobs::{Jobs, JobsDoor};
-use toolyard_engine::{Candidate, Crowd, Engine, Registry, Snapshot};
+use toolyard_engine::jobs::{Jobs, LazyJobs};
+use toolyard_engine::{CallLimit, Candidate, Engine, Registry, Snapshot};
+use toolyard_formats::redact::by_name::View;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::builtin::{self, Files, Services};
-use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Host, Library, Loader, Shelf, Walls, resources};
-use toolyard_wire::view::View;
+use toolyard_runtimes::Host;
+use toolyard_runtimes::builtin::{self, Services, YardFiles};
+use toolyard_sandbox::Launcher;
+use toolyard_store::audit::{FileAuditLog, Options};
+use toolyard_store::sqlite::open_cache;
+use toolyard_yard::{Loader, PromptIndex, PromptService, SandboxPolicy, resources};
 
 /// Which yard is meant and how to print.
-pub struct Place {
+pub struct GlobalOptions {
     pub yard: Option<PathBuf>,
     /// A running server to talk to instead of a yard.
     pub url: Option<String>,
@@ -33,25 +34,25 @@ pub struct Yard {
     pub loader: Arc<Loader>,
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
-    jobs: JobsDoor,
-    pub kept: Arc<State>,
+    jobs: LazyJobs,
+    pub state_dir: Arc<StateDir>,
     /// The program's own tools that are turned on.
     pub builtins: Vec<Candidate>,
     /// The prompts that are in force.
-    pub shelf: Arc<Shelf>,
+    pub prompts: Arc<PromptIndex>,
     /// What they work with.
     services: Arc<Services>,
 }
 
 impl Yard {
     /// Opens the yard named on the command line, else the current folder.
-    pub fn open(place: &Place) -> Result<Yard, Error> {
-        Yard::open_with(place, |_| {})
+    pub fn open(global: &GlobalOptions) -> Result<Yard, Error> {
+        Yard::open_with(global, |_| {})
     }
 
     /// The same, with what flags change in the configuration.
-    pub fn open_with(place: &Place, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
-        let path = place.yard.as_deref().unwrap_or(Path::new("."));
+    pub fn open_with(global: &GlobalOptions, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
+        let path = global.yard.as_deref().unwrap_or(Path::new("."));
         let root = std::fs::canonicalize(path).map_err(|error| {
             Error::new(
                 ErrorKind::FileNotFound,
@@ -79,30 +80,31 @@ impl Yard {
         })?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
         let limits = config.limits.defaults();
-        let walls = Walls { level: config.sandbox.level, unconfined: config.sandbox.when_unavailable };
-        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, walls);
+        let sandbox_policy =
+            SandboxPolicy { level: config.sandbox.level, when_unavailable: config.sandbox.when_unavailable };
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, sandbox_policy);
         let registry = Arc::new(Registry::default());
-        let kept = State::new(state.clone());
-        let jobs = kept.jobs_door(config.jobs.options());
+        let state_dir = StateDir::new(state.clone());
+        let jobs = state_dir.lazy_jobs(config.jobs.options());
         let services = Services {
             registry: Arc::downgrade(&registry),
             config: config.clone(),
             jobs: jobs.clone(),
-            stores: kept.stores_door(),
-            files: Files::new(root.clone(), state.clone()),
+            stores: state_dir.lazy_stores(),
+            files: YardFiles::new(root.clone(), state.clone()),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         };
         let services = Arc::new(services);
         let builtins = builtins(&config, &services)?;
-        let (loader, shelf) = (Arc::new(loader), Arc::default());
-        Ok(Yard { root, state, config, loader, registry, jobs, kept, builtins, shelf, services })
+        let (loader, prompts) = (Arc::new(loader), Arc::default());
+        Ok(Yard { root, state, config, loader, registry, jobs, state_dir, builtins, prompts, services })
     }
 
     pub fn load(&self) -> Snapshot {
         let loaded = self.loader.load();
-        self.shelf.update(loaded.packs.clone());
-        loaded.after(self.builtins.clone()).into_snapshot()
+        self.prompts.update(loaded.packs.clone());
+        loaded.prepend(self.builtins.clone()).into_snapshot()
     }
 
     /// The jobs of the yard, to look at; nothing is loaded or started.
@@ -120,14 +122,14 @@ impl Yard {
             retention: self.config.audit.retention,
             ..Options::default()
         };
-        let audit = AuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
+        let audit = FileAuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
-        let cache = Cache::open(&self.state, self.config.cache.options(), clock.clone());
+        let cache = open_cache(&self.state, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
         self.registry.replace(self.load());
         let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
-        let crowd = Crowd::new(self.config.limits.max_calls());
-        Ok(Engine { registry, audit, cache, redactor, jobs, crowd, clock, random })
+        let call_limit = CallLimit::new(self.config.limits.max_calls());
+        Ok(Engine { registry, audit, cache, redactor, jobs, call_limit, clock, random })
     }
 
     /// Where resources come from.
@@ -141,7 +143,7 @@ impl Yard {
     }
 
     /// What can be read besides calling tools.
-    pub fn resources(&self, engine: &Arc<Engine>) -> Result<resources::Opened, Error> {
+    pub fn resources(&self, engine: &Arc<Engine>) -> Result<resources::OpenResources, Error> {
         self.resource_setup().open(engine.clone(), &self.services, &self.config.builtin.on)
     }
 
@@ -149,10 +151,10 @@ impl Yard {
     pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
         let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
         let opened = self.resources(engine)?;
-        reload::tell(&opened.problems);
-        opened.follow(reload::tell);
+        reload::print_problems(&opened.problems);
+        opened.reload_on_change(reload::print_problems);
         let services = edges::Services {
-            prompts: Arc::new(Library::new(self.shelf.clone(), engine.clone())),
+            prompts: Arc::new(PromptService::new(self.prompts.clone(), engine.clone())),
             resources: opened.resources,
             tasks: Arc::new(self.jobs.clone()),
         };
@@ -173,7 +175,7 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: std::io::Error| {
-        let message = format!("the key {} cannot be kept: {error}", file.display());
+        let message = format!("the key {} cannot be stored: {error}", file.display());
         Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
     };
     if !file.exists() {
@@ -192,8 +194,8 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
             return Err(failed(error));
         }
     }
-    let kept = std::fs::read(file).map_err(failed)?;
-    kept.try_into().map_err(|_| {
+    let bytes = std::fs::read(file).map_err(failed)?;
+    bytes.try_into().map_err(|_| {
         let message = format!("{} does not hold a key of 32 bytes", file.display());
         Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is made")
     })
@@ -226,7 +228,7 @@ pub fn small_runtime() -> Result<tokio::runtime::Runtime, Error> {
 /// A runtime that uses every core.
 pub fn large_runtime() -> Result<tokio::runtime::Runtime, Error> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.on_thread_park(crate::memory::before_sleep);
+    builder.on_thread_park(crate::memory::on_worker_park);
     finish(builder)
 }
 

@@ -1,12 +1,12 @@
 //! Arguments as people type them: a JSON object, or `key=value` pairs typed by the tool's schema.
 
-use crate::json::{self, Kind, Object};
 use serde_json::Value;
+use toolyard_formats::json::{self, JsonType, Object};
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
 /// `words` is one JSON object or any number of `key=value` (typed by `schema`, else by looks) and `key:=JSON`.
-pub fn from_words(words: &[String], schema: Option<&Payload>) -> Result<Payload, Error> {
+pub fn from_cli_args(words: &[String], schema: Option<&Payload>) -> Result<Payload, Error> {
     if let [only] = words
         && only.trim_start().starts_with('{')
     {
@@ -35,7 +35,7 @@ fn pair<'w>(word: &'w str, schema: &Value) -> Result<(&'w str, Vec<u8>), Error> 
     };
     if let Some(key) = key.strip_suffix(':') {
         let kind = json::scan(text.as_bytes());
-        kind.map_err(|defect| refuse(format!("the value of '{key}' is not JSON: {defect}")))?;
+        kind.map_err(|parse_error| refuse(format!("the value of '{key}' is not JSON: {parse_error}")))?;
         return Ok((key, text.as_bytes().to_vec()));
     }
     Ok((key, typed(key, text, schema)?))
@@ -61,11 +61,11 @@ fn typed(key: &str, text: &str, schema: &Value) -> Result<Vec<u8>, Error> {
     }
 }
 
-pub(crate) fn is_type(kind: Kind, text: &str, name: &str) -> bool {
+pub(crate) fn is_type(kind: JsonType, text: &str, name: &str) -> bool {
     match (kind, name) {
-        (Kind::Number, "integer") => !text.contains(['.', 'e', 'E']),
-        (Kind::Number, "number") | (Kind::Bool, "boolean") | (Kind::Null, "null") => true,
-        (Kind::Array, "array") | (Kind::Object, "object") => true,
+        (JsonType::Number, "integer") => !text.contains(['.', 'e', 'E']),
+        (JsonType::Number, "number") | (JsonType::Bool, "boolean") | (JsonType::Null, "null") => true,
+        (JsonType::Array, "array") | (JsonType::Object, "object") => true,
         // A quoted JSON string on the command line is far more often meant literally.
         _ => false,
     }
@@ -83,7 +83,7 @@ mod tests {
     fn read(words: &[&str], schema: &str) -> Result<String, String> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let schema = Payload::json(schema.to_owned());
-        from_words(&words, Some(&schema))
+        from_cli_args(&words, Some(&schema))
             .map(|payload| String::from_utf8(payload.bytes().to_vec()).unwrap())
             .map_err(|error| error.message)
     }

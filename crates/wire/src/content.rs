@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::Range;
-use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, text::visible};
+use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, text::escape_control};
 
 type Member<'a> = (Cow<'a, str>, Range<usize>);
 
@@ -16,12 +16,12 @@ struct Block<'a> {
     kind: Cow<'a, str>,
 }
 
-/// Seed 000's sign: a `content` that is a list.
+/// The sign of the line contract: a `content` that is a list.
 pub fn has_array(text: &Bytes, members: &[Member<'_>]) -> bool {
     find(text, members, "content").is_some_and(|raw| raw.starts_with(b"["))
 }
 
-/// In seed 002 an answer is data unless it cannot be anything but MCP content: no other members, and blocks of
+/// In the document contract an answer is data unless it cannot be anything but MCP content: no other members, and blocks of
 /// MCP's types only.
 pub fn is_content(text: &Bytes, members: &[Member<'_>]) -> bool {
     let known = |name: &str| matches!(name, "content" | "isError" | "structuredContent" | "_meta");
@@ -53,7 +53,7 @@ pub fn outcome(text: &Bytes, members: &[Member<'_>]) -> Result<Outcome, Error> {
     let outcome = match present("isError").as_deref() {
         None | Some(b"false") => Outcome::success(structured),
         Some(b"true") => {
-            let error = Error::new(ErrorKind::ToolFailed, said(&content));
+            let error = Error::new(ErrorKind::ToolFailed, error_text(&content));
             Outcome::failure(error.with(|details| details.tool_details = structured))
         }
         Some(_) => return Err(wrong("'isError' in the tool's answer must be true or false")),
@@ -64,16 +64,16 @@ pub fn outcome(text: &Bytes, members: &[Member<'_>]) -> Result<Outcome, Error> {
 }
 
 /// What the text blocks of an error say.
-fn said(content: &[u8]) -> String {
+fn error_text(content: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Block {
         text: Option<String>,
     }
     let blocks: Vec<Block> = serde_json::from_slice(content).unwrap_or_default();
-    let said: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
-    match said.is_empty() {
+    let error_text: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
+    match error_text.is_empty() {
         true => "the tool reported an error".to_owned(),
-        false => visible(&said.join("\n")),
+        false => escape_control(&error_text.join("\n")),
     }
 }
 
@@ -87,7 +87,7 @@ fn wrong(message: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::answer::{Contract, read};
+    use crate::child_io::{Contract, read};
     use bytes::Bytes;
     use toolyard_protocol::{Error, Outcome, Payload};
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_seed_002_that_happens_to_hold_content_stays_data() {
+    fn data_of_a_document_that_happens_to_hold_content_stays_data() {
         for data in [
             r#"{"content":["a","b"]}"#,
             r#"{"content":[]}"#,

@@ -1,6 +1,6 @@
 //! The context object that a tool gets when it declares `context: true`.
 
-use crate::json::Object;
+use toolyard_formats::json::Object;
 use toolyard_protocol::{Call, Timestamp};
 
 /// What the tool may know about its call, as one line of JSON.

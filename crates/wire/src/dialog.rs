@@ -2,22 +2,23 @@
 //!
 //! A line `{"$toolyard": {…}}` is a message; any other JSON line is the answer; the rest is noise.
 
-use crate::answer::{Contract, excerpt, request as plain_request};
-use crate::json::{self, Object};
+use crate::child_io::{Contract, excerpt, request as plain_request};
 use bytes::Bytes;
-use toolyard_protocol::text::{push_json_string, visible};
+use toolyard_formats::json::{self, Object};
+use toolyard_protocol::text::{escape_control, push_json_string};
 use toolyard_protocol::{
-    Answer, Ask, Error, ErrorKind, LogLevel, LogLine, Payload, Progress, Question, RpcError,
+    Error, ErrorKind, InputRequest, InputRequestBody, InputResponse, LogLevel, LogLine, Payload, Progress,
+    RpcError,
 };
 
 /// The member that makes a line a message.
-const MARK: &str = "$toolyard";
+const MESSAGE_KEY: &str = "$toolyard";
 /// The longest name of a question.
 const MAX_ID: usize = 128;
 
 /// What one line of stdout is.
 #[derive(Debug, PartialEq)]
-pub enum Line {
+pub enum DialogLine {
     Blank,
     Message(Message),
     /// JSON that is no message.
@@ -30,7 +31,7 @@ pub enum Line {
 pub enum Message {
     Progress(Progress),
     Log(LogLine),
-    Ask(Asked),
+    InputRequest(DialogRequest),
     CloseStream { retry_ms: Option<u64> },
     Detach,
     RpcError(RpcError),
@@ -38,10 +39,10 @@ pub enum Message {
 
 /// A question and the name that its answer must carry.
 #[derive(Debug, PartialEq)]
-pub struct Asked {
+pub struct DialogRequest {
     /// As the tool wrote it: a JSON string or number.
     pub id: Payload,
-    pub question: Question,
+    pub question: InputRequest,
 }
 
 /// The request as one line, whatever the contract: stdin stays open, so the end of the line is the end of it.
@@ -57,31 +58,33 @@ pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
 }
 
 /// Reads one line. An `Err` is a message that breaks the rules; it names the line.
-pub fn read(line: &Bytes) -> Result<Line, Error> {
+pub fn read(line: &Bytes) -> Result<DialogLine, Error> {
     let line = line.slice_ref(line.trim_ascii());
     if line.is_empty() {
-        return Ok(Line::Blank);
+        return Ok(DialogLine::Blank);
     }
     let members = match json::members(&line) {
         Ok(members) => members.unwrap_or_default(),
         // Someone meant to send a message; as noise it would be lost without a word.
-        Err(defect) if line.starts_with(b"{\"$toolyard\"") => {
-            return Err(broken(&line, &format!("is not JSON: {defect}")));
+        Err(parse_error) if line.starts_with(b"{\"$toolyard\"") => {
+            return Err(broken(&line, &format!("is not JSON: {parse_error}")));
         }
-        Err(_) => return Ok(Line::Noise),
+        Err(_) => return Ok(DialogLine::Noise),
     };
-    let Some((_, range)) = members.iter().find(|(name, _)| name == MARK) else { return Ok(Line::Answer) };
+    let Some((_, range)) = members.iter().find(|(name, _)| name == MESSAGE_KEY) else {
+        return Ok(DialogLine::Answer);
+    };
     if members.len() > 1 {
         return Err(broken(&line, "has other members beside '$toolyard'"));
     }
-    message(&line.slice(range.clone())).map(Line::Message).map_err(|what| broken(&line, &what))
+    message(&line.slice(range.clone())).map(DialogLine::Message).map_err(|what| broken(&line, &what))
 }
 
 /// The line that answers a question.
-pub fn answer(id: &Payload, result: Result<&Answer, &Error>) -> Bytes {
+pub fn answer(id: &Payload, result: Result<&InputResponse, &Error>) -> Bytes {
     let mut out = Vec::with_capacity(64 + result.map_or(64, |answer| answer.0.len()));
     let mut line = Object::new(&mut out);
-    let mut mark = Object::new(line.member(MARK));
+    let mut mark = Object::new(line.member(MESSAGE_KEY));
     let mut answer = Object::new(mark.member("answer"));
     answer.raw("id", id.bytes());
     match result {
@@ -105,26 +108,26 @@ fn one_line(json: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 fn message(raw: &Bytes) -> Result<Message, String> {
-    let mut parts = Parts::open(raw, "'$toolyard'")?;
+    let mut parts = Members::open(raw, "'$toolyard'")?;
     let (Some((name, body)), true) = (parts.0.pop(), parts.0.is_empty()) else {
         return Err("must hold exactly one message in '$toolyard'".to_owned());
     };
-    let mut body = Parts::open(&body, &format!("'{}'", visible(&name)))?;
+    let mut body = Members::open(&body, &format!("'{}'", escape_control(&name)))?;
     let message = match name.as_str() {
         "progress" => Message::Progress(progress(&mut body)?),
         "log" => Message::Log(log(&mut body)?),
-        "ask" => Message::Ask(ask(&mut body)?),
+        "ask" => Message::InputRequest(input_request(&mut body)?),
         "close_stream" => Message::CloseStream { retry_ms: body.value("retry_ms", "a whole number")? },
         "detach" => Message::Detach,
         "rpc_error" => Message::RpcError(RpcError {
             code: body.required("code", "a whole number")?,
-            message: visible(&body.required::<String>("message", "a text")?),
+            message: escape_control(&body.required::<String>("message", "a text")?),
             data: body.take("data").map(Payload::json),
         }),
         _ => {
             return Err(format!(
                 "holds '{}'; there are progress, log, ask, close_stream, detach and rpc_error",
-                visible(&name)
+                escape_control(&name)
             ));
         }
     };
@@ -132,7 +135,7 @@ fn message(raw: &Bytes) -> Result<Message, String> {
     Ok(message)
 }
 
-fn progress(body: &mut Parts) -> Result<Progress, String> {
+fn progress(body: &mut Members) -> Result<Progress, String> {
     let message = body.value("message", "a text")?;
     let percent = body.value::<f64>("percent", "a number")?;
     let done = body.value::<f64>("done", "a number")?;
@@ -147,13 +150,13 @@ fn progress(body: &mut Parts) -> Result<Progress, String> {
     Ok(Progress { done, total, message })
 }
 
-fn log(body: &mut Parts) -> Result<LogLine, String> {
+fn log(body: &mut Members) -> Result<LogLine, String> {
     let level = body.value::<String>("level", "a text")?;
     let level = match level.as_deref() {
         None => LogLevel::Info,
         Some(text) => LogLevel::parse(text).ok_or_else(|| {
             let levels = LogLevel::ALL.map(LogLevel::as_str).join(", ");
-            format!("has the level '{}'; there are {levels}", visible(text))
+            format!("has the level '{}'; there are {levels}", escape_control(text))
         })?,
     };
     let logger = body.value("logger", "a text")?;
@@ -165,7 +168,7 @@ fn log(body: &mut Parts) -> Result<LogLine, String> {
     Ok(LogLine { level, logger, data })
 }
 
-fn ask(body: &mut Parts) -> Result<Asked, String> {
+fn input_request(body: &mut Members) -> Result<DialogRequest, String> {
     let id = body.take("id").ok_or("has no 'id'")?;
     let key = match serde_json::from_slice::<String>(&id) {
         Ok(text) => text,
@@ -179,31 +182,34 @@ fn ask(body: &mut Parts) -> Result<Asked, String> {
     let (Some((kind, raw)), true) = (body.0.pop(), body.0.is_empty()) else {
         return Err("must hold one of elicit, elicit_url, sample and roots beside 'id'".to_owned());
     };
-    let mut parts = Parts::open(&raw, &format!("'{}'", visible(&kind)))?;
+    let mut parts = Members::open(&raw, &format!("'{}'", escape_control(&kind)))?;
     let question = match kind.as_str() {
         "elicit" => {
             let message = parts.required::<String>("message", "a text")?;
             let schema = parts.take("schema").filter(|raw| raw.starts_with(b"{"));
             let schema = schema.ok_or("must hold a 'schema' that is an object")?;
-            Ask::Elicit(object(&message, "requestedSchema", &schema))
+            InputRequestBody::Elicit(object(&message, "requestedSchema", &schema))
         }
         "elicit_url" => {
             let message = parts.required::<String>("message", "a text")?;
             let url = parts.required::<String>("url", "a text")?;
-            Ask::ElicitUrl(object(&message, "url", text_payload(&url).bytes()))
+            InputRequestBody::ElicitUrl(object(&message, "url", text_payload(&url).bytes()))
         }
         // The client's own terms; it knows them better than we do.
         "sample" => {
             parts.0.clear();
-            Ask::Sample(Payload::json(raw))
+            InputRequestBody::Sample(Payload::json(raw))
         }
-        "roots" => Ask::Roots,
+        "roots" => InputRequestBody::Roots,
         _ => {
-            return Err(format!("asks '{}'; there are elicit, elicit_url, sample and roots", visible(&kind)));
+            return Err(format!(
+                "asks '{}'; there are elicit, elicit_url, sample and roots",
+                escape_control(&kind)
+            ));
         }
     };
     parts.end(&kind)?;
-    Ok(Asked { id: Payload::json(id), question: Question { key, body: question } })
+    Ok(DialogRequest { id: Payload::json(id), question: InputRequest { key, body: question } })
 }
 
 fn object(message: &str, name: &str, value: &[u8]) -> Payload {
@@ -230,13 +236,13 @@ fn broken(line: &[u8], what: &str) -> Error {
 }
 
 /// The members of an object that were not asked for yet; what is left over at the end is a mistake.
-struct Parts(Vec<(String, Bytes)>);
+struct Members(Vec<(String, Bytes)>);
 
-impl Parts {
-    fn open(raw: &Bytes, what: &str) -> Result<Parts, String> {
-        let members = json::members(raw).map_err(|defect| defect.to_string())?;
+impl Members {
+    fn open(raw: &Bytes, what: &str) -> Result<Members, String> {
+        let members = json::members(raw).map_err(|parse_error| parse_error.to_string())?;
         let members = members.ok_or_else(|| format!("has {what}, which must be an object"))?;
-        Ok(Parts(members.into_iter().map(|(name, at)| (name.into_owned(), raw.slice(at))).collect()))
+        Ok(Members(members.into_iter().map(|(name, at)| (name.into_owned(), raw.slice(at))).collect()))
     }
 
     fn take(&mut self, name: &str) -> Option<Bytes> {
@@ -256,9 +262,11 @@ impl Parts {
 
     fn end(self, name: &str) -> Result<(), String> {
         match self.0.first() {
-            Some((stray, _)) => {
-                Err(format!("has '{}' in '{}', which means nothing", visible(stray), visible(name)))
-            }
+            Some((stray, _)) => Err(format!(
+                "has '{}' in '{}', which means nothing",
+                escape_control(stray),
+                escape_control(name)
+            )),
             None => Ok(()),
         }
     }

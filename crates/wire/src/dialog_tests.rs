@@ -3,22 +3,22 @@
 use super::*;
 use proptest::prelude::*;
 
-fn line(text: &str) -> Result<Line, Error> {
+fn line(text: &str) -> Result<DialogLine, Error> {
     read(&Bytes::from(text.to_owned()))
 }
 
 #[track_caller]
 fn message(text: &str) -> Message {
     match line(&format!("{{\"$toolyard\":{text}}}")) {
-        Ok(Line::Message(message)) => message,
+        Ok(DialogLine::Message(message)) => message,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 #[track_caller]
-fn question(text: &str) -> (String, Ask) {
+fn question(text: &str) -> (String, InputRequestBody) {
     match message(&format!("{{\"ask\":{text}}}")) {
-        Message::Ask(Asked { id, question }) => {
+        Message::InputRequest(DialogRequest { id, question }) => {
             assert!(
                 text.contains(std::str::from_utf8(id.bytes()).unwrap()),
                 "the id is kept as it was written"
@@ -65,19 +65,19 @@ fn questions_become_what_mcp_clients_are_asked() {
         (
             r#"{"id":"q1","elicit":{"message":"Name?","schema":{"type":"object"}}}"#,
             "q1",
-            Ask::Elicit(json(r#"{"message":"Name?","requestedSchema":{"type":"object"}}"#)),
+            InputRequestBody::Elicit(json(r#"{"message":"Name?","requestedSchema":{"type":"object"}}"#)),
         ),
         (
             r#"{"id":7,"elicit_url":{"message":"Log in","url":"https://example.com"}}"#,
             "7",
-            Ask::ElicitUrl(json(r#"{"message":"Log in","url":"https://example.com"}"#)),
+            InputRequestBody::ElicitUrl(json(r#"{"message":"Log in","url":"https://example.com"}"#)),
         ),
         (
             r#"{"sample":{"messages":[],"maxTokens":5},"id":"s"}"#,
             "s",
-            Ask::Sample(json(r#"{"messages":[],"maxTokens":5}"#)),
+            InputRequestBody::Sample(json(r#"{"messages":[],"maxTokens":5}"#)),
         ),
-        (r#"{"id":"r","roots":{}}"#, "r", Ask::Roots),
+        (r#"{"id":"r","roots":{}}"#, "r", InputRequestBody::Roots),
     ] {
         assert_eq!(question(text), (key.to_owned(), body));
     }
@@ -95,14 +95,14 @@ fn the_other_messages_are_read() {
 
 #[test]
 fn messages_answers_and_noise_are_told_apart() {
-    assert_eq!(line("  \r").unwrap(), Line::Blank);
+    assert_eq!(line("  \r").unwrap(), DialogLine::Blank);
     for answer in [r#"{"data":{"$toolyard":{}}}"#, "[]", "5", "\"$toolyard\"", "{}", " {\"data\":1}\r"] {
-        assert_eq!(line(answer).unwrap(), Line::Answer, "{answer}");
+        assert_eq!(line(answer).unwrap(), DialogLine::Answer, "{answer}");
     }
     for noise in ["loading", "{", "{'a':1}", "{\"a\":1,}", "\u{fffd}", "{\"a\":1} {\"a\":2}"] {
-        assert_eq!(line(noise).unwrap(), Line::Noise, "{noise}");
+        assert_eq!(line(noise).unwrap(), DialogLine::Noise, "{noise}");
     }
-    assert_eq!(read(&Bytes::from_static(b"\xff\xfe")).unwrap(), Line::Noise);
+    assert_eq!(read(&Bytes::from_static(b"\xff\xfe")).unwrap(), DialogLine::Noise);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_message_that_breaks_the_rules_is_named_with_its_line() {
 #[test]
 fn answers_are_written_in_the_golden_form() {
     let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-    let given = Answer(Payload::json("{\"action\":\n\"accept\"}"));
+    let given = InputResponse(Payload::json("{\"action\":\n\"accept\"}"));
     assert_eq!(
         text(answer(&Payload::json("\"q\""), Ok(&given))),
         "{\"$toolyard\":{\"answer\":{\"id\":\"q\",\"result\":{\"action\": \"accept\"}}}}\n"
@@ -179,7 +179,7 @@ proptest! {
     ) {
         let text = format!("{{\"$toolyard\":{{\"{kind}\":{body}}}}}");
         match line(&text) {
-            Ok(read) => prop_assert!(matches!(read, Line::Message(_)), "{} is {:?}", text, read),
+            Ok(read) => prop_assert!(matches!(read, DialogLine::Message(_)), "{} is {:?}", text, read),
             Err(error) => prop_assert!(error.message.contains("it printed"), "{}", error),
         }
     }
@@ -200,7 +200,7 @@ proptest! {
     fn an_answer_is_always_one_line_of_json(text in ".*") {
         let quoted = text_payload(&text);
         let error = Error::new(ErrorKind::Internal, text);
-        for line in [answer(&quoted, Ok(&Answer(quoted.clone()))), answer(&quoted, Err(&error))] {
+        for line in [answer(&quoted, Ok(&InputResponse(quoted.clone()))), answer(&quoted, Err(&error))] {
             prop_assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
             prop_assert!(json::scan(&line).is_ok());
         }

@@ -1,14 +1,14 @@
-//! Seed 001's envelope: `{tool_name, arguments}` in, `{status, data, error, explanation}` out.
+//! The result envelope: `{tool_name, arguments}` in, `{status, data, error, explanation}` out.
 
-use crate::json::{self, Object};
 use bytes::Bytes;
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::error_table::TABLE;
 use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, RpcError, Status, ToolName, Violation};
 
 /// Reads a tool call: exactly two members, a canonical name, an object of arguments.
 pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
     let refuse = |what: String| Error::new(ErrorKind::InvalidInput, format!("not a tool call: {what}"));
-    let members = json::members(&bytes).map_err(|defect| refuse(defect.to_string()))?;
+    let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object".to_owned()))?;
     if let Some((key, _)) = members.iter().find(|(key, _)| !matches!(key.as_ref(), "tool_name" | "arguments"))
     {
@@ -34,10 +34,10 @@ pub fn write_call(name: &ToolName, arguments: &Payload) -> Vec<u8> {
     out
 }
 
-/// Reads a tool result and holds it to every rule of seed 001.
+/// Reads a tool result and holds it to every rule of the envelope.
 pub fn read_result(bytes: Bytes) -> Result<Outcome, Error> {
     let refuse = |what: String| Error::new(ErrorKind::InvalidOutput, format!("not a tool result: {what}"));
-    let members = json::members(&bytes).map_err(|defect| refuse(defect.to_string()))?;
+    let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object".to_owned()))?;
     let find = |name: &str| {
         let range = members.iter().find(|(key, _)| key == name).map(|(_, range)| range.clone());
@@ -66,7 +66,8 @@ pub fn read_result(bytes: Bytes) -> Result<Outcome, Error> {
 }
 
 fn read_error(raw: &Bytes) -> Result<Error, String> {
-    let members = json::members(raw).map_err(|defect| defect.to_string())?.ok_or("it must be an object")?;
+    let members =
+        json::members(raw).map_err(|parse_error| parse_error.to_string())?.ok_or("it must be an object")?;
     let find =
         |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| raw.slice(range.clone()));
     let text = |name: &str| -> Result<String, String> {
@@ -87,9 +88,9 @@ fn read_error(raw: &Bytes) -> Result<Error, String> {
 }
 
 /// Reads `{"error": {…}}` as `/v1/` refuses with; `None` when it is something else.
-pub fn read_refusal(bytes: &Bytes) -> Option<Error> {
+pub fn read_error_body(bytes: &Bytes) -> Option<Error> {
     #[derive(serde::Deserialize)]
-    struct Refusal {
+    struct ErrorBody {
         error: Body,
     }
     #[derive(serde::Deserialize)]
@@ -102,7 +103,7 @@ pub fn read_refusal(bytes: &Bytes) -> Option<Error> {
         kind: String,
         hint: Option<String>,
     }
-    let Refusal { error } = serde_json::from_slice(bytes).ok()?;
+    let ErrorBody { error } = serde_json::from_slice(bytes).ok()?;
     let kind = ErrorKind::from_name(&error.error_details.kind)?;
     Some(Error { hint: error.error_details.hint, ..Error::new(kind, error.error_message) })
 }
@@ -136,7 +137,7 @@ fn push_data(out: &mut Vec<u8>, outcome: &Outcome) {
     }
 }
 
-/// Seed 001's error detail, plus the correlation id.
+/// The envelope's error detail, plus the correlation id.
 pub fn push_error(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
     let mut object = Object::new(out);
@@ -190,16 +191,9 @@ pub fn push_rpc(out: &mut Vec<u8>, rpc: &RpcError) {
 }
 
 pub fn push_violations(out: &mut Vec<u8>, violations: &[Violation]) {
-    out.push(b'[');
-    for (i, violation) in violations.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        let mut object = Object::new(out);
+    json::push_objects(out, violations, |object, violation| {
         object.text("pointer", &violation.pointer).text("message", &violation.message);
-        object.end();
-    }
-    out.push(b']');
+    });
 }
 
 #[cfg(test)]
@@ -230,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn results_keep_every_rule_of_seed_001_on_read() {
+    fn results_keep_every_rule_of_the_envelope_on_read() {
         let read = |text: &str| read_result(Bytes::from(text.to_owned()));
         let error = r#"{"error_type":"ValidationError","error_message":"m"}"#;
         for good in [

@@ -1,10 +1,10 @@
 //! A question for a person, field by field: MCP's elicitation form as plain prompts, and the answer to it.
 
-use crate::json::{self, Object};
-use crate::schema::Schema;
 use bytes::Bytes;
-use toolyard_protocol::text::{push_json_string, visible};
-use toolyard_protocol::{Answer, Check, Error, ErrorKind, Payload};
+use toolyard_formats::json::{self, Object};
+use toolyard_formats::schema::Schema;
+use toolyard_protocol::text::{escape_control, push_json_string};
+use toolyard_protocol::{Check, Error, ErrorKind, InputResponse, Payload};
 
 /// More fields than anyone would fill in.
 const MAX_FIELDS: usize = 100;
@@ -51,10 +51,12 @@ impl Form {
 impl Field {
     /// `Age, a whole number [40]: `.
     pub fn prompt(&self) -> String {
-        let mut prompt = visible(&self.title);
+        let mut prompt = escape_control(&self.title);
         let choices = |choices: &[Choice]| {
             let lines = choices.iter().enumerate();
-            lines.map(|(i, choice)| format!("\n  {} {}", i + 1, visible(&choice.title))).collect::<String>()
+            lines
+                .map(|(i, choice)| format!("\n  {} {}", i + 1, escape_control(&choice.title)))
+                .collect::<String>()
         };
         match &self.kind {
             Kind::Text => {}
@@ -105,15 +107,15 @@ impl Field {
         let value = Payload::json(value);
         match self.schema.check(&value) {
             Ok(()) => Ok(Some(value)),
-            Err(violations) => {
-                Err(violations.first().map_or_else(String::new, |violation| visible(&violation.message)))
-            }
+            Err(violations) => Err(violations
+                .first()
+                .map_or_else(String::new, |violation| escape_control(&violation.message))),
         }
     }
 }
 
 /// The person filled in the form.
-pub fn accepted(values: &[(String, Payload)]) -> Answer {
+pub fn accepted(values: &[(String, Payload)]) -> InputResponse {
     let mut out = Vec::new();
     let mut answer = Object::new(&mut out);
     answer.text("action", "accept");
@@ -123,22 +125,22 @@ pub fn accepted(values: &[(String, Payload)]) -> Answer {
     }
     content.end();
     answer.end();
-    Answer(Payload::json(out))
+    InputResponse(Payload::json(out))
 }
 
 /// The person visited the page.
-pub fn visited() -> Answer {
-    Answer(Payload::json(r#"{"action":"accept"}"#))
+pub fn visited() -> InputResponse {
+    InputResponse(Payload::json(r#"{"action":"accept"}"#))
 }
 
 /// The person said no.
-pub fn declined() -> Answer {
-    Answer(Payload::json(r#"{"action":"decline"}"#))
+pub fn declined() -> InputResponse {
+    InputResponse(Payload::json(r#"{"action":"decline"}"#))
 }
 
 /// The person said nothing.
-pub fn cancelled() -> Answer {
-    Answer(Payload::json(r#"{"action":"cancel"}"#))
+pub fn cancelled() -> InputResponse {
+    InputResponse(Payload::json(r#"{"action":"cancel"}"#))
 }
 
 /// Message and address of a question that sends a person to a page.
@@ -150,7 +152,7 @@ pub fn page(question: &Payload) -> Result<(String, String), Error> {
     }
     let page: Page = serde_json::from_slice(question.bytes())
         .map_err(|_| Error::new(ErrorKind::InvalidInput, "the question has no 'message' or no 'url'"))?;
-    Ok((visible(&page.message), visible(&page.url)))
+    Ok((escape_control(&page.message), escape_control(&page.url)))
 }
 
 fn read(question: &Payload) -> Result<Form, String> {
@@ -160,16 +162,16 @@ fn read(question: &Payload) -> Result<Form, String> {
     let required = member(&schema, "required")?.unwrap_or_else(|| Bytes::from_static(b"[]"));
     let required: Vec<String> = serde_json::from_slice(&required).map_err(|_| "its 'required' is no list")?;
     let properties = member(&schema, "properties")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
-    let members = json::members(&properties).map_err(|defect| defect.to_string())?;
+    let members = json::members(&properties).map_err(|parse_error| parse_error.to_string())?;
     let members = members.ok_or("its 'properties' are no object")?;
     if members.len() > MAX_FIELDS {
         return Err(format!("it has more than {MAX_FIELDS} fields"));
     }
     let fields = members.into_iter().map(|(name, at)| {
         let field = field(&name, &properties.slice(at), required.iter().any(|needed| *needed == name));
-        field.map_err(|what| format!("'{}' {what}", visible(&name)))
+        field.map_err(|what| format!("'{}' {what}", escape_control(&name)))
     });
-    Ok(Form { message: visible(&message), fields: fields.collect::<Result<_, String>>()? })
+    Ok(Form { message: escape_control(&message), fields: fields.collect::<Result<_, String>>()? })
 }
 
 #[derive(serde::Deserialize)]
@@ -178,24 +180,24 @@ struct Property {
     kind: String,
     title: Option<String>,
     description: Option<String>,
-    items: Option<Listed>,
+    items: Option<ChoiceList>,
     #[serde(flatten)]
-    listed: Listed,
+    listed: ChoiceList,
 }
 
 /// The ways in which MCP lists choices.
 #[derive(serde::Deserialize)]
-struct Listed {
+struct ChoiceList {
     #[serde(rename = "enum")]
     values: Option<Vec<String>>,
     #[serde(rename = "enumNames")]
     names: Option<Vec<String>>,
     #[serde(rename = "oneOf", alias = "anyOf")]
-    titled: Option<Vec<Titled>>,
+    titled: Option<Vec<TitledChoice>>,
 }
 
 #[derive(serde::Deserialize)]
-struct Titled {
+struct TitledChoice {
     #[serde(rename = "const")]
     value: String,
     title: Option<String>,
@@ -210,7 +212,7 @@ fn field(name: &str, raw: &Bytes, required: bool) -> Result<Field, String> {
         "number" => Kind::Number,
         "boolean" => Kind::Boolean,
         "array" => Kind::AnyOf(items.and_then(choices).ok_or("is a list of something other than choices")?),
-        other => return Err(format!("is of type '{}'", visible(other))),
+        other => return Err(format!("is of type '{}'", escape_control(other))),
     };
     let title = match (title, description) {
         (Some(title), Some(description)) => format!("{title} ({description})"),
@@ -222,10 +224,12 @@ fn field(name: &str, raw: &Bytes, required: bool) -> Result<Field, String> {
     Ok(Field { name: name.to_owned(), title, kind, required, default, schema })
 }
 
-fn choices(listed: Listed) -> Option<Vec<Choice>> {
+fn choices(listed: ChoiceList) -> Option<Vec<Choice>> {
     if let Some(titled) = listed.titled {
-        let choice =
-            |Titled { value, title }| Choice { title: title.unwrap_or_else(|| String::clone(&value)), value };
+        let choice = |TitledChoice { value, title }| Choice {
+            title: title.unwrap_or_else(|| String::clone(&value)),
+            value,
+        };
         return Some(titled.into_iter().map(choice).collect());
     }
     let names = listed.names.unwrap_or_default();
@@ -244,7 +248,8 @@ fn chosen<'c>(choices: &'c [Choice], typed: &str) -> Result<&'c str, String> {
 }
 
 fn member(object: &Bytes, name: &str) -> Result<Option<Bytes>, String> {
-    let members = json::members(object).map_err(|defect| defect.to_string())?.ok_or("it is no object")?;
+    let members =
+        json::members(object).map_err(|parse_error| parse_error.to_string())?.ok_or("it is no object")?;
     Ok(members.into_iter().find(|(known, _)| known == name).map(|(_, at)| object.slice(at)))
 }
 

@@ -1,4 +1,4 @@
-//! Messages with a header that says how long they are, as seed 002 sends them on pipes.
+//! Messages with a header that says how long they are, as the framed dialect sends them on pipes.
 //!
 //! A pure state machine: bytes go in as they come, in pieces of any size, and the same frames come out.
 
@@ -19,11 +19,11 @@ pub enum Frame {
 
 /// What is wrong with a header. Where the next one begins can't be known any more, so the conversation ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum FrameError {
     HeaderTooLong,
     TooManyLines,
     /// A line that is not `Name: value` in visible ASCII.
-    NoHeader(String),
+    InvalidHeaderLine(String),
     NoLength,
     TwoLengths,
     BadLength(String),
@@ -33,7 +33,7 @@ pub enum Fault {
 
 /// Takes frames apart.
 pub struct Decoder {
-    most: u64,
+    max: u64,
     header: Vec<u8>,
     lines: usize,
     length: Option<u64>,
@@ -42,18 +42,18 @@ pub struct Decoder {
 
 enum State {
     Header,
-    Body { body: Vec<u8>, missing: usize },
-    Skip { length: u64, missing: u64 },
+    Body { body: Vec<u8>, remaining: usize },
+    Skip { length: u64, remaining: u64 },
 }
 
 impl Decoder {
-    /// Bodies may have at most `most` bytes.
-    pub fn new(most: usize) -> Decoder {
-        Decoder { most: most as u64, header: Vec::new(), lines: 0, length: None, state: State::Header }
+    /// Bodies may have at most `max` bytes.
+    pub fn new(max: usize) -> Decoder {
+        Decoder { max: max as u64, header: Vec::new(), lines: 0, length: None, state: State::Header }
     }
 
     /// Takes bytes from the front of `input` until a frame is whole; `None` when more are needed.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, Fault> {
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
         loop {
             match &mut self.state {
                 State::Header => {
@@ -61,21 +61,21 @@ impl Decoder {
                         return Ok(None);
                     }
                 }
-                State::Body { body, missing } => {
-                    let taken = take(input, *missing);
+                State::Body { body, remaining } => {
+                    let taken = take(input, *remaining);
                     body.extend_from_slice(taken);
-                    *missing -= taken.len();
-                    if *missing > 0 {
+                    *remaining -= taken.len();
+                    if *remaining > 0 {
                         return Ok(None);
                     }
                     let body = std::mem::take(body);
                     self.state = State::Header;
                     return Ok(Some(Frame::Body(body)));
                 }
-                State::Skip { length, missing } => {
-                    let most = usize::try_from(*missing).unwrap_or(usize::MAX);
-                    *missing -= take(input, most).len() as u64;
-                    if *missing > 0 {
+                State::Skip { length, remaining } => {
+                    let max = usize::try_from(*remaining).unwrap_or(usize::MAX);
+                    *remaining -= take(input, max).len() as u64;
+                    if *remaining > 0 {
                         return Ok(None);
                     }
                     let length = *length;
@@ -87,18 +87,18 @@ impl Decoder {
     }
 
     /// Whether the input may end here.
-    pub fn is_between(&self) -> bool {
+    pub fn is_at_frame_boundary(&self) -> bool {
         matches!(self.state, State::Header) && self.header.is_empty() && self.lines == 0
     }
 
     /// Takes one line of the header; `false` when its end has not come yet.
-    fn header_line(&mut self, input: &mut &[u8]) -> Result<bool, Fault> {
+    fn header_line(&mut self, input: &mut &[u8]) -> Result<bool, FrameError> {
         let end = input.iter().position(|&byte| byte == b'\n');
         let part = take(input, end.map_or(usize::MAX, |end| end + 1));
         let start = self.line_start();
         self.header.extend_from_slice(part);
         if self.header.len() > MAX_HEADER {
-            return Err(Fault::HeaderTooLong);
+            return Err(FrameError::HeaderTooLong);
         }
         if end.is_none() {
             return Ok(false);
@@ -107,19 +107,19 @@ impl Decoder {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.is_empty() {
             if self.lines == MAX_LINES {
-                return Err(Fault::TooManyLines);
+                return Err(FrameError::TooManyLines);
             }
             if let Some(length) = read_line(line)?
                 && self.length.replace(length).is_some()
             {
-                return Err(Fault::TwoLengths);
+                return Err(FrameError::TwoLengths);
             }
             self.lines += 1;
         } else if self.lines == 0 {
             // Empty lines between frames do no harm; they are not kept.
             self.header.clear();
         } else {
-            self.begin_body(self.length.ok_or(Fault::NoLength)?);
+            self.begin_body(self.length.ok_or(FrameError::NoLength)?);
         }
         Ok(true)
     }
@@ -135,8 +135,8 @@ impl Decoder {
         self.length = None;
         self.state = match usize::try_from(length) {
             // Room is made as bytes come, not as the header promises.
-            Ok(missing) if length <= self.most => State::Body { body: Vec::new(), missing },
-            _ => State::Skip { length, missing: length },
+            Ok(remaining) if length <= self.max => State::Body { body: Vec::new(), remaining },
+            _ => State::Skip { length, remaining: length },
         };
     }
 }
@@ -148,51 +148,52 @@ pub fn write(body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
-    let (taken, rest) = input.split_at(input.len().min(most));
+fn take<'a>(input: &mut &'a [u8], max: usize) -> &'a [u8] {
+    let (taken, rest) = input.split_at(input.len().min(max));
     *input = rest;
     taken
 }
 
 /// The length, if the line gives it.
-fn read_line(line: &[u8]) -> Result<Option<u64>, Fault> {
+fn read_line(line: &[u8]) -> Result<Option<u64>, FrameError> {
     let shown = || String::from_utf8_lossy(line).chars().take(60).collect::<String>();
     let text = std::str::from_utf8(line).ok();
     let text = text.filter(|text| text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
-    let (name, value) = text.and_then(|text| text.split_once(':')).ok_or_else(|| Fault::NoHeader(shown()))?;
+    let (name, value) =
+        text.and_then(|text| text.split_once(':')).ok_or_else(|| FrameError::InvalidHeaderLine(shown()))?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(Fault::NoHeader(shown()));
+        return Err(FrameError::InvalidHeaderLine(shown()));
     }
     let value = value.trim();
     if name.eq_ignore_ascii_case("Content-Length") {
         let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
         let length = value.parse().ok().filter(|_| digits);
-        return length.map(Some).ok_or_else(|| Fault::BadLength(shown()));
+        return length.map(Some).ok_or_else(|| FrameError::BadLength(shown()));
     }
     if name.eq_ignore_ascii_case("Content-Type")
         && let Some((_, charset)) = value.to_ascii_lowercase().split_once("charset=")
         && !matches!(charset.trim_matches('"'), "utf-8" | "utf8")
     {
-        return Err(Fault::Charset(shown()));
+        return Err(FrameError::Charset(shown()));
     }
     Ok(None)
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::HeaderTooLong => write!(f, "the header is over {MAX_HEADER} bytes"),
-            Fault::TooManyLines => write!(f, "the header has more than {MAX_LINES} lines"),
-            Fault::NoHeader(line) => {
+            FrameError::HeaderTooLong => write!(f, "the header is over {MAX_HEADER} bytes"),
+            FrameError::TooManyLines => write!(f, "the header has more than {MAX_LINES} lines"),
+            FrameError::InvalidHeaderLine(line) => {
                 write!(f, "{line:?} is no header line; send 'Content-Length: N', an empty line, then N bytes")
             }
-            Fault::NoLength => write!(f, "the header has no 'Content-Length'"),
-            Fault::TwoLengths => write!(f, "the header has more than one 'Content-Length'"),
-            Fault::BadLength(line) => {
+            FrameError::NoLength => write!(f, "the header has no 'Content-Length'"),
+            FrameError::TwoLengths => write!(f, "the header has more than one 'Content-Length'"),
+            FrameError::BadLength(line) => {
                 write!(f, "{line:?} is no length; it must be a number of bytes in decimal digits")
             }
-            Fault::Charset(line) => write!(f, "{line:?}: messages are UTF-8 here"),
+            FrameError::Charset(line) => write!(f, "{line:?}: messages are UTF-8 here"),
         }
     }
 }
@@ -203,8 +204,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Everything that comes out when the bytes go in piece by piece.
-    fn decode(most: usize, pieces: &[&[u8]]) -> (Vec<Frame>, Option<Fault>, bool) {
-        let mut decoder = Decoder::new(most);
+    fn decode(max: usize, pieces: &[&[u8]]) -> (Vec<Frame>, Option<FrameError>, bool) {
+        let mut decoder = Decoder::new(max);
         let mut frames = Vec::new();
         for piece in pieces {
             let mut input = *piece;
@@ -212,12 +213,12 @@ mod tests {
                 match decoder.next(&mut input) {
                     Ok(Some(frame)) => frames.push(frame),
                     Ok(None) => break,
-                    Err(fault) => return (frames, Some(fault), false),
+                    Err(error) => return (frames, Some(error), false),
                 }
             }
             assert!(input.is_empty(), "bytes were left lying");
         }
-        (frames, None, decoder.is_between())
+        (frames, None, decoder.is_at_frame_boundary())
     }
 
     #[test]
@@ -228,8 +229,8 @@ mod tests {
             "Content-Type: application/json; charset=utf-8\r\nContent-Length:  2 \r\nX-Other: 1\r\n\r\n{}",
             "\r\n\nContent-Length: 2\r\n\r\n{}",
         ] {
-            let (frames, fault, between) = decode(10, &[text.as_bytes()]);
-            assert_eq!((frames, fault, between), (vec![Frame::Body(b"{}".to_vec())], None, true), "{text:?}");
+            let (frames, error, between) = decode(10, &[text.as_bytes()]);
+            assert_eq!((frames, error, between), (vec![Frame::Body(b"{}".to_vec())], None, true), "{text:?}");
         }
         assert_eq!(decode(10, &[&write(b"{}")]).0, [Frame::Body(b"{}".to_vec())]);
         assert_eq!(decode(10, &[&write(b"")]).0, [Frame::Body(Vec::new())]);
@@ -239,35 +240,35 @@ mod tests {
     fn a_bad_header_is_told_by_what_is_wrong_with_it() {
         let long = format!("X: {}", "a".repeat(MAX_HEADER));
         let many = "X: 1\n".repeat(MAX_LINES + 1);
-        for (text, fault) in [
-            (long.as_str(), Fault::HeaderTooLong),
-            (many.as_str(), Fault::TooManyLines),
-            ("{\"jsonrpc\":\"2.0\"}\n", Fault::NoHeader("{\"jsonrpc\":\"2.0\"}".to_owned())),
-            ("nothing\n", Fault::NoHeader("nothing".to_owned())),
-            ("X: 1\r\n\r\n", Fault::NoLength),
-            ("Content-Length: 1\nContent-Length: 1\n\n", Fault::TwoLengths),
-            ("Content-Length: -1\n", Fault::BadLength("Content-Length: -1".to_owned())),
-            ("Content-Length: +1\n", Fault::BadLength("Content-Length: +1".to_owned())),
-            ("Content-Length: 0x1\n", Fault::BadLength("Content-Length: 0x1".to_owned())),
-            ("Content-Length:\n", Fault::BadLength("Content-Length:".to_owned())),
+        for (text, error) in [
+            (long.as_str(), FrameError::HeaderTooLong),
+            (many.as_str(), FrameError::TooManyLines),
+            ("{\"jsonrpc\":\"2.0\"}\n", FrameError::InvalidHeaderLine("{\"jsonrpc\":\"2.0\"}".to_owned())),
+            ("nothing\n", FrameError::InvalidHeaderLine("nothing".to_owned())),
+            ("X: 1\r\n\r\n", FrameError::NoLength),
+            ("Content-Length: 1\nContent-Length: 1\n\n", FrameError::TwoLengths),
+            ("Content-Length: -1\n", FrameError::BadLength("Content-Length: -1".to_owned())),
+            ("Content-Length: +1\n", FrameError::BadLength("Content-Length: +1".to_owned())),
+            ("Content-Length: 0x1\n", FrameError::BadLength("Content-Length: 0x1".to_owned())),
+            ("Content-Length:\n", FrameError::BadLength("Content-Length:".to_owned())),
             (
                 "Content-Length: 99999999999999999999\n",
-                Fault::BadLength("Content-Length: 99999999999999999999".to_owned()),
+                FrameError::BadLength("Content-Length: 99999999999999999999".to_owned()),
             ),
             (
                 "Content-Type: x; charset=latin1\n",
-                Fault::Charset("Content-Type: x; charset=latin1".to_owned()),
+                FrameError::Charset("Content-Type: x; charset=latin1".to_owned()),
             ),
         ] {
-            assert_eq!(decode(10, &[text.as_bytes()]).1, Some(fault), "{text:.60}");
+            assert_eq!(decode(10, &[text.as_bytes()]).1, Some(error), "{text:.60}");
         }
     }
 
     #[test]
     fn a_body_over_the_limit_is_skipped_and_the_next_one_read() {
         let text = b"Content-Length: 4\n\n1234Content-Length: 3\n\n123";
-        let (frames, fault, _) = decode(3, &[text]);
-        assert_eq!((frames, fault), (vec![Frame::TooLong(4), Frame::Body(b"123".to_vec())], None));
+        let (frames, error, _) = decode(3, &[text]);
+        assert_eq!((frames, error), (vec![Frame::TooLong(4), Frame::Body(b"123".to_vec())], None));
         let (frames, _, between) = decode(3, &[b"Content-Length: 18446744073709551615\n\nabc"]);
         assert_eq!((frames.len(), between), (0, false));
     }
@@ -283,12 +284,12 @@ mod tests {
             places.extend([0, whole.len()]);
             places.sort_unstable();
             let pieces: Vec<&[u8]> = places.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
-            let (frames, fault, between) = decode(30, &pieces);
+            let (frames, error, between) = decode(30, &pieces);
             let expected: Vec<Frame> = bodies.into_iter().map(|body| match body.len() {
                 0..=30 => Frame::Body(body),
                 length => Frame::TooLong(length as u64),
             }).collect();
-            prop_assert_eq!((frames, fault, between), (expected, None, true));
+            prop_assert_eq!((frames, error, between), (expected, None, true));
         }
 
         #[test]

@@ -1,24 +1,14 @@
 //! Jobs and events as `/v1/` and `jobs --json` show them, and read back for people.
 
-use crate::json::Object;
 use serde::Deserialize;
+use toolyard_formats::json::Object;
 use toolyard_protocol::{Event, Job, Progress};
 
 /// `{"jobs": […], "next": id | null}`; `next` is what to give as `before` for older ones.
 pub fn write_jobs(jobs: &[Job], next: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(jobs.len() * 256 + 32);
     let mut object = Object::new(&mut out);
-    let list = object.member("jobs");
-    list.push(b'[');
-    for (i, job) in jobs.iter().enumerate() {
-        if i > 0 {
-            list.push(b',');
-        }
-        let mut row = Object::new(list);
-        push_row(&mut row, job);
-        row.end();
-    }
-    list.push(b']');
+    object.objects("jobs", jobs, push_row);
     object.text_or_null("next", next);
     object.end();
     out
@@ -69,18 +59,10 @@ fn percent(progress: &Progress) -> f64 {
 pub fn write_events(events: &[Event], cursor: u64, has_more: bool, (oldest, newest): (u64, u64)) -> Vec<u8> {
     let mut out = Vec::with_capacity(events.len() * 160 + 64);
     let mut object = Object::new(&mut out);
-    let list = object.member("events");
-    list.push(b'[');
-    for (i, event) in events.iter().enumerate() {
-        if i > 0 {
-            list.push(b',');
-        }
-        let mut row = Object::new(list);
+    object.objects("events", events, |row, event| {
         row.number("seq", event.seq).text("at", event.at.text().as_str()).text("type", &event.kind);
         row.text_or_null("subject", event.subject.as_deref()).raw("data", event.data.bytes());
-        row.end();
-    }
-    list.push(b']');
+    });
     object.number("cursor", cursor).bool("has_more", has_more);
     object.number("oldest", oldest).number("newest", newest);
     object.end();
@@ -89,12 +71,12 @@ pub fn write_events(events: &[Event], cursor: u64, has_more: bool, (oldest, newe
 
 /// What people are shown of a job, from here or from another process.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Shown {
+pub struct JobSummary {
     pub job_id: String,
     pub tool: String,
     pub state: String,
     pub timing: String,
-    pub progress: Option<ShownProgress>,
+    pub progress: Option<ProgressSummary>,
     pub created_at: String,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,
@@ -104,23 +86,23 @@ pub struct Shown {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct ShownProgress {
+pub struct ProgressSummary {
     pub percent: f64,
     pub message: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ShownJobs {
-    jobs: Vec<Shown>,
+struct JobPage {
+    jobs: Vec<JobSummary>,
     next: Option<String>,
 }
 
-pub fn read_jobs(json: &[u8]) -> Result<(Vec<Shown>, Option<String>), String> {
-    let read: ShownJobs = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+pub fn read_jobs(json: &[u8]) -> Result<(Vec<JobSummary>, Option<String>), String> {
+    let read: JobPage = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     Ok((read.jobs, read.next))
 }
 
-pub fn read_job(json: &[u8]) -> Result<Shown, String> {
+pub fn read_job(json: &[u8]) -> Result<JobSummary, String> {
     serde_json::from_slice(json).map_err(|error| error.to_string())
 }
 

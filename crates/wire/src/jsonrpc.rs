@@ -2,10 +2,10 @@
 //!
 //! Ids, arguments and results stay the bytes that came in, so that big integers and unknown members survive.
 
-use crate::json::{Defect, Object, Token, Tokens};
 use bytes::Bytes;
 use std::ops::Range;
-use toolyard_protocol::text::{push_json_string, visible};
+use toolyard_formats::json::{Object, ParseError, Token, Tokenizer};
+use toolyard_protocol::text::{escape_control, push_json_string};
 
 pub const PARSE_ERROR: i32 = -32700;
 pub const INVALID_REQUEST: i32 = -32600;
@@ -83,13 +83,13 @@ pub fn read(body: &Bytes) -> Incoming {
             Incoming::One(Err(Reject::invalid(None, what)))
         }
         Ok(ranges) => Incoming::Batch(ranges.into_iter().map(|range| read_one(&body.slice(range))).collect()),
-        Err(defect) => Incoming::One(Err(Reject::parse(&defect))),
+        Err(parse_error) => Incoming::One(Err(Reject::parse(&parse_error))),
     }
 }
 
-/// The place of each element of an array, of the first `most` of them.
-pub fn elements(bytes: &[u8], most: usize) -> Result<Vec<Range<usize>>, Defect> {
-    let mut tokens = Tokens::new(bytes)?;
+/// The place of each element of an array, of the first `max` of them.
+pub fn elements(bytes: &[u8], max: usize) -> Result<Vec<Range<usize>>, ParseError> {
+    let mut tokens = Tokenizer::new(bytes)?;
     let mut found = Vec::new();
     let is_array = matches!(tokens.next()?, Some((Token::ArrayStart, _)));
     let mut begun = None;
@@ -101,7 +101,7 @@ pub fn elements(bytes: &[u8], most: usize) -> Result<Vec<Range<usize>>, Defect> 
         let from = *begun.get_or_insert(start);
         if depth == 1 {
             begun = None;
-            if found.len() < most {
+            if found.len() < max {
                 found.push(from..tokens.position());
             }
         }
@@ -110,49 +110,49 @@ pub fn elements(bytes: &[u8], most: usize) -> Result<Vec<Range<usize>>, Defect> 
 }
 
 fn read_one(body: &Bytes) -> Result<Message, Reject> {
-    let outline = Outline::of(body).map_err(|defect| Reject::parse(&defect))?;
-    let id = match outline.top("id").map(|range| request_id(&body[range])) {
+    let index = MessageIndex::of(body).map_err(|parse_error| Reject::parse(&parse_error))?;
+    let id = match index.top("id").map(|range| request_id(&body[range])) {
         None => None,
         Some(Some(id)) => Some(id),
         Some(None) => return Err(Reject::invalid(None, "'id' must be a string or an integer")),
     };
-    if !outline.is_object {
+    if !index.is_object {
         return Err(Reject::invalid(None, "a message must be an object"));
     }
-    let greeting = is_greeting(body, &outline);
-    let version = outline.top("jsonrpc").map(|range| &body[range]);
-    if version != Some(b"\"2.0\"") && !(greeting && version.is_none()) {
+    let v1_initialize = is_v1_initialize(body, &index);
+    let version = index.top("jsonrpc").map(|range| &body[range]);
+    if version != Some(b"\"2.0\"") && !(v1_initialize && version.is_none()) {
         return Err(Reject::invalid(id, "'jsonrpc' must be \"2.0\""));
     }
-    let method = match outline.top("method") {
-        None => return response(body, &outline, id),
+    let method = match index.top("method") {
+        None => return response(body, &index, id),
         Some(range) => text(&body[range]),
     };
     let Some(method) = method else { return Err(Reject::invalid(id, "'method' must be a string")) };
-    if outline.top("result").or(outline.top("error")).is_some() {
+    if index.top("result").or(index.top("error")).is_some() {
         return Err(Reject::invalid(id, "a message has a 'method', or a 'result' or 'error', not both"));
     }
-    if outline.top("params").is_some_and(|range| body[range.start] != b'{') {
+    if index.top("params").is_some_and(|range| body[range.start] != b'{') {
         let message = "'params' must be an object".to_owned();
         return Err(Reject { id, code: INVALID_PARAMS, message });
     }
-    let whole = outline.top("params").unwrap_or(0..0);
-    let params = Params { body: body.clone(), whole, fields: outline.params, meta: outline.meta };
+    let whole = index.top("params").unwrap_or(0..0);
+    let params = Params { body: body.clone(), whole, fields: index.params, meta: index.meta };
     Ok(match id {
         Some(id) => Message::Request(Request { id, method, params }),
-        None if greeting => Message::Request(Request { id: RequestId::none(), method, params }),
+        None if v1_initialize => Message::Request(Request { id: RequestId::none(), method, params }),
         None => Message::Notification(Notification { method, params }),
     })
 }
 
-/// Seed 000 writes its `initialize` without `jsonrpc` and `id`, and wants an answer.
-fn is_greeting(body: &[u8], outline: &Outline) -> bool {
-    outline.top("method").is_some_and(|range| &body[range] == b"\"initialize\"")
-        && find(&outline.params, "protocol_version").is_some()
+/// MCP 1.0 writes its `initialize` without `jsonrpc` and `id`, and wants an answer.
+fn is_v1_initialize(body: &[u8], index: &MessageIndex) -> bool {
+    index.top("method").is_some_and(|range| &body[range] == b"\"initialize\"")
+        && find(&index.params, "protocol_version").is_some()
 }
 
-fn response(body: &Bytes, outline: &Outline, id: Option<RequestId>) -> Result<Message, Reject> {
-    let (result, error) = (outline.top("result"), outline.top("error"));
+fn response(body: &Bytes, index: &MessageIndex, id: Option<RequestId>) -> Result<Message, Reject> {
+    let (result, error) = (index.top("result"), index.top("error"));
     let result = match (result, error) {
         (Some(range), None) => Ok(body.slice(range)),
         (None, Some(range)) => Err(error_message(&body[range])),
@@ -165,15 +165,15 @@ fn response(body: &Bytes, outline: &Outline, id: Option<RequestId>) -> Result<Me
 }
 
 fn error_message(raw: &[u8]) -> String {
-    let members = crate::json::members(raw).ok().flatten().unwrap_or_default();
+    let members = toolyard_formats::json::members(raw).ok().flatten().unwrap_or_default();
     let message =
         members.iter().find(|(key, _)| key == "message").and_then(|(_, range)| text(&raw[range.clone()]));
-    visible(&message.unwrap_or_else(|| "an error without a message".to_owned()))
+    escape_control(&message.unwrap_or_else(|| "an error without a message".to_owned()))
 }
 
 /// A JSON string's value.
 pub fn text(raw: &[u8]) -> Option<String> {
-    match Tokens::new(raw).ok()?.next().ok()?? {
+    match Tokenizer::new(raw).ok()?.next().ok()?? {
         (Token::String(text), _) => Some(text.into_owned()),
         _ => None,
     }
@@ -247,7 +247,7 @@ impl Params {
     }
 
     /// A string that must be there.
-    pub fn need(&self, name: &'static str) -> Result<String, String> {
+    pub fn required_text(&self, name: &'static str) -> Result<String, String> {
         self.text(name)?.ok_or_else(|| format!("'{name}' is missing"))
     }
 
@@ -274,8 +274,8 @@ impl Reject {
         Reject { id, code: INVALID_REQUEST, message: message.into() }
     }
 
-    fn parse(defect: &Defect) -> Reject {
-        Reject { id: None, code: PARSE_ERROR, message: format!("not valid JSON: {defect}") }
+    fn parse(parse_error: &ParseError) -> Reject {
+        Reject { id: None, code: PARSE_ERROR, message: format!("not valid JSON: {parse_error}") }
     }
 
     pub fn write(&self) -> Vec<u8> {
@@ -350,20 +350,20 @@ fn one_line(out: &mut [u8]) {
 
 /// Where the members stand that we look at: the top level, `params` and `params._meta`.
 #[derive(Default)]
-struct Outline {
+struct MessageIndex {
     is_object: bool,
     top: Vec<(&'static str, Range<usize>)>,
     params: Vec<(&'static str, Range<usize>)>,
     meta: Vec<(&'static str, Range<usize>)>,
 }
 
-impl Outline {
-    fn of(bytes: &[u8]) -> Result<Outline, Defect> {
-        let mut tokens = Tokens::new(bytes)?;
-        let mut outline = Outline::default();
+impl MessageIndex {
+    fn of(bytes: &[u8]) -> Result<MessageIndex, ParseError> {
+        let mut tokens = Tokenizer::new(bytes)?;
+        let mut index = MessageIndex::default();
         // The member whose value is being read, at depth 1, 2 and 3.
         let mut open: [Option<&'static str>; 3] = [None; 3];
-        outline.is_object = matches!(tokens.next()?, Some((Token::ObjectStart, _)));
+        index.is_object = matches!(tokens.next()?, Some((Token::ObjectStart, _)));
         while let Some((token, start)) = tokens.next()? {
             let depth = tokens.depth();
             if let Token::Key(key) = &token {
@@ -377,21 +377,21 @@ impl Outline {
                     open[depth - 1] = known(key);
                     open[depth..].fill(None);
                     if let Some(name) = open[depth - 1] {
-                        outline.level(depth).push((name, 0..0));
+                        index.level(depth).push((name, 0..0));
                     }
                 }
                 continue;
             }
             for level in 1..=depth.min(3) {
                 if open[level - 1].is_some()
-                    && let Some((_, range)) = outline.level(level).last_mut()
+                    && let Some((_, range)) = index.level(level).last_mut()
                 {
                     let from = if range.end == 0 { start } else { range.start };
                     *range = from..tokens.position();
                 }
             }
         }
-        Ok(outline)
+        Ok(index)
     }
 
     fn level(&mut self, depth: usize) -> &mut Vec<(&'static str, Range<usize>)> {
@@ -489,7 +489,7 @@ mod tests {
         let request = request(text);
         assert_eq!(request.id.as_bytes(), b"123456789012345678901234567890");
         assert_eq!(request.method, "tools/call");
-        assert_eq!(request.params.need("name").unwrap(), "x");
+        assert_eq!(request.params.required_text("name").unwrap(), "x");
         assert_eq!(request.params.get("arguments").unwrap(), r#"{"n":1e400,"name":"nor this"}"#);
         assert_eq!(request.params.meta("progressToken").unwrap(), "\"p\"");
         assert_eq!(request.params.meta("traceparent"), None);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greeting_of_seed_000_is_a_request_as_it_is_written_there() {
+    fn the_initialize_of_mcp_1_0_is_a_request_without_id() {
         let bare =
             r#"{"method":"initialize","params":{"protocol_version":"1.0","capabilities":{"tools":true}}}"#;
         assert_eq!(request(bare).id.as_bytes(), b"null");
@@ -629,7 +629,7 @@ mod tests {
             let request = request(&text);
             let arguments = format!(r#"{{"v": {value} }}"#);
             prop_assert_eq!(request.params.get("arguments").unwrap(), arguments);
-            prop_assert_eq!(request.params.need("name").unwrap(), "n");
+            prop_assert_eq!(request.params.required_text("name").unwrap(), "n");
         }
     }
 }

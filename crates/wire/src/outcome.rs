@@ -1,20 +1,20 @@
 //! An outcome as one JSON object that is read back whole: what stores keep and `/v1/` answers with.
 
 use crate::envelope::{push_rpc, push_violations};
-use crate::json::{self, Object};
 use bytes::Bytes;
 use serde::Deserialize;
 use std::time::Duration;
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::text::{from_hex, push_hex};
 use toolyard_protocol::{
-    Details, Error, ErrorKind, Format, Id, JobState, Meta, Outcome, OutcomeForm, Payload, RpcError, Sandbox,
+    Details, Error, ErrorKind, Format, Id, JobState, Meta, Outcome, OutcomeCodec, Payload, RpcError, Sandbox,
     Status, Violation,
 };
 
-/// The one implementation of [`OutcomeForm`].
-pub struct Form;
+/// The one implementation of [`OutcomeCodec`].
+pub struct JsonOutcomeCodec;
 
-impl OutcomeForm for Form {
+impl OutcomeCodec for JsonOutcomeCodec {
     fn write(&self, outcome: &Outcome) -> Payload {
         Payload::json(write(outcome))
     }
@@ -179,7 +179,7 @@ pub fn read(bytes: &Bytes) -> Result<Outcome, Error> {
 }
 
 fn payload(object: &Bytes, name: &str) -> Result<Option<Payload>, String> {
-    let members = json::members(object).map_err(|defect| defect.to_string())?.unwrap_or_default();
+    let members = json::members(object).map_err(|parse_error| parse_error.to_string())?.unwrap_or_default();
     let find = |name: &str| {
         members.iter().find(|(key, _)| key == name).map(|(_, range)| object.slice(range.clone()))
     };
@@ -236,7 +236,7 @@ fn read_meta(read: ReadMeta) -> Meta {
 
 /// The object under that name; an empty one if there is none.
 fn member(object: &Bytes, name: &str) -> Result<Bytes, String> {
-    let members = json::members(object).map_err(|defect| defect.to_string())?.unwrap_or_default();
+    let members = json::members(object).map_err(|parse_error| parse_error.to_string())?.unwrap_or_default();
     let found = members.iter().find(|(key, _)| key == name).map(|(_, range)| object.slice(range.clone()));
     Ok(found.unwrap_or_else(|| Bytes::from_static(b"{}")))
 }
@@ -282,7 +282,7 @@ mod tests {
             Outcome::failure(Error::new(ErrorKind::Internal, "")),
         ];
         for outcome in outcomes {
-            assert_eq!(Form.read(&Form.write(&outcome)).unwrap(), outcome);
+            assert_eq!(JsonOutcomeCodec.read(&JsonOutcomeCodec.write(&outcome)).unwrap(), outcome);
         }
     }
 

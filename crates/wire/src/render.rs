@@ -1,13 +1,13 @@
 //! A result for people: text as text, everything else as indented JSON.
 
-use crate::json;
-use toolyard_protocol::{Outcome, Payload, text::visible};
+use toolyard_formats::json;
+use toolyard_protocol::{Outcome, Payload, text::escape_control};
 
 /// What `toolyard call` prints. Control characters are made visible.
 pub fn result(outcome: &Outcome) -> String {
     if let Some(data) = outcome.data() {
         if let Ok(text) = serde_json::from_slice::<String>(data.bytes()) {
-            return visible(&text);
+            return escape_control(&text);
         }
         return json::pretty(data.bytes())
             .unwrap_or_else(|_| String::from_utf8_lossy(data.bytes()).into_owned());
@@ -24,7 +24,7 @@ pub fn result(outcome: &Outcome) -> String {
 pub fn value(payload: &Payload) -> String {
     let text = serde_json::from_slice::<String>(payload.bytes());
     let text = text.unwrap_or_else(|_| String::from_utf8_lossy(payload.bytes()).into_owned());
-    visible(&text)
+    escape_control(&text)
 }
 
 /// The result as one text for a program: text as it is, everything else as the JSON that it is.
@@ -39,7 +39,7 @@ pub fn plain(outcome: &Outcome) -> String {
 
 /// The texts of a content array, if it holds nothing but texts.
 fn text_blocks(content: &[u8]) -> Option<String> {
-    texts(content).map(|texts| visible(&texts.join("\n")))
+    texts(content).map(|texts| escape_control(&texts.join("\n")))
 }
 
 fn texts(content: &[u8]) -> Option<Vec<String>> {

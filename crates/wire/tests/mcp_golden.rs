@@ -4,21 +4,22 @@
 use std::fmt::Write;
 use std::time::Duration;
 use toolyard_protocol::{
-    About, Annotations, Ask, Body, Completion, Conduct, Digest, Error, ErrorKind, ExposedName, Extra, Filled,
-    Id, Identity, Job, JobState, Keep, Limits, LogLevel, LogLine, Outcome, Page, Part, Payload, Progress,
-    Prompt, PromptArgument, PromptPack, PromptText, Question, Reading, Resource, ResourceTemplate, RpcError,
-    Sandbox, Status, Timestamp, Timing, ToolName, ToolSpec, Violation,
+    About, Annotations, Behavior, Body, CachePolicy, Completion, Digest, Error, ErrorKind, ExposedName,
+    Extra, Id, Identity, InputRequest, InputRequestBody, Job, JobState, Limits, LogLevel, LogLine, Outcome,
+    Page, Payload, Progress, Prompt, PromptArgument, PromptPack, PromptSource, ReadResult, RenderedPrompt,
+    Resource, ResourceContents, ResourceTemplate, RpcError, Sandbox, Status, Timestamp, Timing, ToolName,
+    ToolSpec, Violation,
 };
+use toolyard_wire::framed_dialect;
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::hello::Offer;
+use toolyard_wire::mcp::initialize::ServerCapabilities;
 use toolyard_wire::mcp::listen::Filter;
 use toolyard_wire::mcp::tasks::TaskView;
 use toolyard_wire::mcp::{
-    Revision, ask, completion, dialect, hello, listen, lists, notifications, prompts, resources, result,
-    tasks, tools,
+    Revision, completion, initialize, input_requests, listen, lists, notifications, prompts, resources,
+    result, tasks, tools, v1,
 };
-use toolyard_wire::plain;
 
 #[test]
 fn every_revision_is_written_as_the_golden_files_say() {
@@ -28,8 +29,8 @@ fn every_revision_is_written_as_the_golden_files_say() {
 }
 
 #[test]
-fn the_seeds_own_dialects_are_written_as_the_golden_files_say() {
-    compare("mcp-1.0", first_dialect());
+fn the_older_dialects_are_written_as_the_golden_files_say() {
+    compare("mcp-1.0", v1_dialect());
     compare("content-length", framed_dialect());
 }
 
@@ -53,83 +54,90 @@ fn compare(name: &str, messages: Vec<(&'static str, Vec<u8>)>) {
 }
 
 /// Protocol version 1.0.
-fn first_dialect() -> Vec<(&'static str, Vec<u8>)> {
+fn v1_dialect() -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::parse(b"\"m\"").unwrap();
-    let offer = Offer { resources: true, prompts: false, tasks: true };
-    let mut all = vec![("initialize", dialect::write_initialize(&RequestId::none(), offer))];
-    let push = |out: &mut Vec<u8>, spec: &ToolSpec| tools::push_tool(out, spec, dialect::REVISION);
-    all.push(("tools/list", dialect::write_list(&id, &[spec(true), spec(false)], push)));
-    all.push(("empty list", dialect::write_list(&id, &[], push)));
+    let server_capabilities = ServerCapabilities { resources: true, prompts: false, tasks: true };
+    let mut all = vec![("initialize", v1::write_initialize(&RequestId::none(), server_capabilities))];
+    let push = |out: &mut Vec<u8>, spec: &ToolSpec| tools::push_tool(out, spec, v1::REVISION);
+    all.push(("tools/list", v1::write_list(&id, &[spec(true), spec(false)], push)));
+    all.push(("empty list", v1::write_list(&id, &[], push)));
     for (name, outcome) in outcomes() {
-        all.push((name, dialect::write_outcome(&id, &outcome)));
+        all.push((name, v1::write_outcome(&id, &outcome)));
     }
-    let part = |body| Part { uri: "file:///a/b".into(), mime: Some("x/y".into()), body, meta: None };
-    let text = Reading { parts: vec![part(Body::Text("hi".into()))], keep: keep() };
-    let both = Reading {
+    let part =
+        |body| ResourceContents { uri: "file:///a/b".into(), mime: Some("x/y".into()), body, meta: None };
+    let text = ReadResult { parts: vec![part(Body::Text("hi".into()))], cache_policy: cache_policy() };
+    let both = ReadResult {
         parts: vec![part(Body::Text("hi".into())), part(Body::Blob(b"\x00\xff".to_vec().into()))],
-        keep: keep(),
+        cache_policy: cache_policy(),
     };
-    all.push(("resources/read", dialect::write_reading(&id, "file:///a/b", &text)));
-    all.push(("resources/read of several", dialect::write_reading(&id, "file:///a", &both)));
-    let subject = dialect::Subject { uri: "file:///a/b".into(), name: "b".into() };
+    all.push(("resources/read", v1::write_read_result(&id, "file:///a/b", &text)));
+    all.push(("resources/read of several", v1::write_read_result(&id, "file:///a", &both)));
+    let subject = v1::ResourceRef { uri: "file:///a/b".into(), name: "b".into() };
     for (name, done) in [
-        ("resources/write", dialect::Done::Written),
-        ("resources/delete", dialect::Done::Deleted),
-        ("resources/subscribe", dialect::Done::Subscribed),
-        ("unsubscribed", dialect::Done::Unsubscribed),
+        ("resources/write", v1::ResourceAction::Written),
+        ("resources/delete", v1::ResourceAction::Deleted),
+        ("resources/subscribe", v1::ResourceAction::Subscribed),
+        ("unsubscribed", v1::ResourceAction::Unsubscribed),
     ] {
-        all.push((name, dialect::write_done(&id, &subject, done)));
+        all.push((name, v1::write_action_result(&id, &subject, done)));
     }
     let gone = Error::new(ErrorKind::ResourceNotFound, "there is no resource 'file:///a/b'");
-    all.push(("updated", dialect::updated(&id, "file:///a/b", &Ok(text))));
-    all.push(("updated to nothing", dialect::updated(&id, "file:///a/b", &Err(gone))));
+    all.push(("updated", v1::updated(&id, "file:///a/b", &Ok(text))));
+    all.push(("updated to nothing", v1::updated(&id, "file:///a/b", &Err(gone))));
     all
 }
 
-/// Seed 002 on pipes, without its headers.
+/// The framed dialect on pipes, without its headers.
 fn framed_dialect() -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::number(1);
     let mut all = Vec::new();
     for (name, outcome) in outcomes() {
-        all.push((name, plain::write_answer(&id, &outcome)));
+        all.push((name, framed_dialect::write_response(&id, &outcome)));
     }
     for (name, kind) in [("timeout", ErrorKind::Timeout), ("over a limit", ErrorKind::OutputTooLarge)] {
-        all.push((name, plain::write_answer(&id, &Outcome::failure(Error::new(kind, "no")))));
+        all.push((name, framed_dialect::write_response(&id, &Outcome::failure(Error::new(kind, "no")))));
     }
-    let prompt = PromptText {
+    let prompt = PromptSource {
         body: Some("# Draft\n{{ input.topic }}".into()),
         description: Some("d".into()),
         inputs: Some(Payload::json(r#"{"type":"object"}"#)),
         constraints: Some(Payload::json(r#"{"length":{"max_tokens":9}}"#)),
-        ..PromptText::default()
+        ..PromptSource::default()
     };
-    all.push(("prompt", plain::write_prompt(&prompt)));
-    all.push(("prompt without a text", plain::write_prompt(&PromptText::default())));
+    all.push(("prompt", framed_dialect::write_prompt(&prompt)));
+    all.push(("prompt without a text", framed_dialect::write_prompt(&PromptSource::default())));
     let versions = vec![(1, None), (3, Some("newer".to_owned()))];
     let packs = [PromptPack { domain: "writing".into(), name: "draft".into(), versions }];
     let specs = [spec(true), spec(false)];
-    let document = plain::Discovery {
+    let document = framed_dialect::Discovery {
         server_version: "0.1.0",
         uptime_seconds: 7,
         tools: &mut specs.iter(),
         prompts: &packs,
     };
-    all.push(("discover", plain::write_discovery(document)));
+    all.push(("discover", framed_dialect::write_discovery(document)));
     all
 }
 
 fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::number(1);
-    let offer = Offer { resources: true, prompts: true, tasks: true };
+    let server_capabilities = ServerCapabilities { resources: true, prompts: true, tasks: true };
     let mut all = Vec::new();
     if revision.is_stateless() {
-        all.push(("server/discover", hello::write_discover(&id, revision, offer, keep())));
+        all.push((
+            "server/discover",
+            initialize::write_discover(&id, revision, server_capabilities, cache_policy()),
+        ));
     } else {
-        all.push(("initialize", hello::write_initialize(&id, revision, offer)));
+        all.push(("initialize", initialize::write_initialize(&id, revision, server_capabilities)));
     }
     all.push(("empty result", result::empty(&id, revision)));
-    let page =
-        Page { items: vec![spec(true), spec(false)], next: Some(lists::after("demo.b")), keep: keep() };
+    let page = Page {
+        items: vec![spec(true), spec(false)],
+        next: Some(lists::cursor_after("demo.b")),
+        cache_policy: cache_policy(),
+    };
     let list = lists::write(&id, revision, "tools", &page, |out, spec| tools::push_tool(out, spec, revision));
     all.push(("tools/list", list));
     for (name, outcome) in outcomes() {
@@ -145,8 +153,8 @@ fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-fn keep() -> Keep {
-    Keep { ttl: Duration::from_secs(5), shared: true }
+fn cache_policy() -> CachePolicy {
+    CachePolicy { ttl: Duration::from_secs(5), shared: true }
 }
 
 fn spec(full: bool) -> ToolSpec {
@@ -163,7 +171,7 @@ fn spec(full: bool) -> ToolSpec {
         annotations: if full { hints } else { Annotations::default() },
         timing: Timing::Sync,
         limits: Limits { timeout: Duration::from_secs(1), input: 1, output: 1 },
-        conduct: Conduct::default(),
+        behavior: Behavior::default(),
         sandbox: Sandbox::Full,
         examples: Vec::new(),
         digest: Digest::ZERO,
@@ -178,17 +186,17 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
     let violation = |pointer: &str| Violation { pointer: pointer.into(), message: "is wrong".into() };
     let invalid = Error::new(ErrorKind::InvalidInput, "the arguments do not fit").hint("look");
     let invalid = invalid.with(|details| details.violations = vec![violation("/a"), violation("/b")]);
-    let mut kept = Outcome::success(data("{\"a\": 12345678901234567890}"));
-    kept.meta.cached = true;
-    kept.meta.call_id = Some(Id::from_parts(0, [0; 10]));
-    kept.meta.warnings = vec!["old".into()];
+    let mut cached = Outcome::success(data("{\"a\": 12345678901234567890}"));
+    cached.meta.cached = true;
+    cached.meta.call_id = Some(Id::from_parts(0, [0; 10]));
+    cached.meta.warnings = vec!["old".into()];
     let own = Error::new(ErrorKind::ToolFailed, "it fell over").with(|details| {
         let data = Some(Payload::json(r#"{"why":1}"#));
         details.rpc = Some(RpcError { code: 7, message: "fell".into(), data });
     });
     let partly = Error::new(ErrorKind::ToolFailed, "half");
     vec![
-        ("object", kept),
+        ("object", cached),
         ("array", Outcome::success(data("[1,\"é\"]"))),
         ("string", Outcome::success(data("\"hello\\n\""))),
         ("null data", Outcome::success(data("null"))),
@@ -220,12 +228,15 @@ fn of_resources(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8
         name: "t".into(),
         ..ResourceTemplate::default()
     };
-    let part = |body| Part { uri: "test://a".into(), mime: Some("x/y".into()), body, meta: None };
+    let part = |body| ResourceContents { uri: "test://a".into(), mime: Some("x/y".into()), body, meta: None };
     let parts = vec![part(Body::Text("hi".into())), part(Body::Blob(b"\x00\xff".to_vec().into()))];
     vec![
         ("resources/list", resources::write_list(id, revision, &Page::whole(vec![resource]))),
         ("resources/templates/list", resources::write_templates(id, revision, &Page::whole(vec![template]))),
-        ("resources/read", resources::write_reading(id, revision, &Reading { parts, keep: keep() })),
+        (
+            "resources/read",
+            resources::write_read_result(id, revision, &ReadResult { parts, cache_policy: cache_policy() }),
+        ),
     ]
 }
 
@@ -234,7 +245,7 @@ fn of_prompts(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)
         PromptArgument { name: "n".into(), title: Some("N".into()), description: None, required: true };
     let prompt =
         Prompt { name: "p".into(), title: Some("P".into()), arguments: vec![argument], ..Prompt::default() };
-    let filled = Filled { description: Some("d".into()), messages: Payload::json("[]") };
+    let filled = RenderedPrompt { description: Some("d".into()), messages: Payload::json("[]") };
     let many = Completion { values: (0..101).map(|n| n.to_string()).collect(), total: None };
     let completed = completion::write(id, revision, &many);
     let shown = serde_json::from_slice::<serde_json::Value>(&completed).unwrap();
@@ -242,18 +253,21 @@ fn of_prompts(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)
     let few = Completion { values: vec!["x".into()], total: None };
     vec![
         ("prompts/list", prompts::write_list(id, revision, &Page::whole(vec![prompt]))),
-        ("prompts/get", prompts::write_filled(id, revision, &filled)),
+        ("prompts/get", prompts::write_rendered(id, revision, &filled)),
         ("completion/complete", completion::write(id, revision, &few)),
     ]
 }
 
-fn questions() -> Vec<Question> {
-    let question = |key: &str, body| Question { key: key.into(), body };
+fn questions() -> Vec<InputRequest> {
+    let question = |key: &str, body| InputRequest { key: key.into(), body };
     vec![
-        question("form", Ask::Elicit(Payload::json(r#"{"message":"m","requestedSchema":{}}"#))),
-        question("page", Ask::ElicitUrl(Payload::json(r#"{"message":"m","url":"https://x.example/"}"#))),
-        question("model", Ask::Sample(Payload::json(r#"{"messages":[],"maxTokens":1}"#))),
-        question("roots", Ask::Roots),
+        question("form", InputRequestBody::Elicit(Payload::json(r#"{"message":"m","requestedSchema":{}}"#))),
+        question(
+            "page",
+            InputRequestBody::ElicitUrl(Payload::json(r#"{"message":"m","url":"https://x.example/"}"#)),
+        ),
+        question("model", InputRequestBody::Sample(Payload::json(r#"{"messages":[],"maxTokens":1}"#))),
+        question("roots", InputRequestBody::Roots),
     ]
 }
 
@@ -272,7 +286,8 @@ fn conversation(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8
     ];
     if !revision.is_stateless() {
         let names = ["ask form", "ask page", "ask model", "ask roots"];
-        let asked = questions().into_iter().map(|question| ask::write_request(id, &question, revision));
+        let asked =
+            questions().into_iter().map(|question| input_requests::write_request(id, &question, revision));
         all.extend(names.into_iter().zip(asked));
     }
     all
@@ -287,7 +302,11 @@ fn failures(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> 
         ("unavailable", Failure::of(&broken, revision, None).write(Some(id))),
         ("unknown method", Failure::unknown_method("a\u{1b}b").write(Some(id))),
         ("unsupported version", Failure::unsupported_version("v9").write(Some(id))),
-        ("missing capability", Failure::missing_capability(ask::required(&Ask::Roots)).write(Some(id))),
+        (
+            "missing capability",
+            Failure::missing_capability(input_requests::required_capability(&InputRequestBody::Roots))
+                .write(Some(id)),
+        ),
         ("header mismatch", Failure::header_mismatch("no").write(Some(id))),
     ]
 }
@@ -300,7 +319,7 @@ fn stateless_only(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<
         ..Filter::default()
     };
     let mut all = vec![
-        ("input required", ask::write_input_required(id, revision, &questions(), "sealed")),
+        ("input required", input_requests::write_input_required(id, revision, &questions(), "sealed")),
         ("acknowledged", listen::acknowledged(id, &filter)),
         ("list changed for a subscription", notifications::list_changed(notifications::TOOLS, Some(id))),
         ("end of a subscription", listen::write_end(id, revision)),

@@ -1,55 +1,35 @@
-//! The Model Context Protocol at our door: with a handshake and sessions (2024-11-05 to 2025-11-25), or without either
+//! Serves the Model Context Protocol: with a handshake and sessions (2024-11-05 to 2025-11-25), or without either
 //! (2026-07-28), on one endpoint, on stdio, on a WebSocket and on legacy HTTP+SSE.
 //!
-//! `http`, and `stdio`, `legacy` and `websocket` around a `peer`, carry messages; `handshake` and `stateless` know what an era demands; `methods` and `talk` do what
+//! `transport` carries messages; `session` (with a handshake) and `stateless` are the two eras; `methods` does what
 //! is asked, the same for both.
 
-mod backlog;
-mod calls;
-mod catalogue;
-mod changes;
-mod dialect;
-mod framed;
-mod general;
-mod handshake;
-mod http;
-mod legacy;
-mod line;
-mod listen;
 mod methods;
-mod outbox;
-mod parked;
-mod peer;
-mod seal;
+mod running_calls;
+mod send_queue;
 mod session;
-mod session_caller;
-mod sse;
 mod stateless;
-mod stdio;
-mod talk;
-mod tasks;
-mod turn;
-mod websocket;
+mod transport;
 
-pub use framed::serve_framed;
-pub(crate) use http::handle;
-pub(crate) use legacy::{message, stream};
-pub use stdio::serve_stdio;
-pub(crate) use websocket::{Patience, Upgrade, converse, upgrade};
+pub use transport::framed_stdio::serve_framed;
+pub(crate) use transport::http::handle;
+pub(crate) use transport::legacy_sse::{open_legacy_stream, post_legacy_message};
+pub use transport::stdio::serve_stdio;
+pub(crate) use transport::websocket::{Upgrade, WebSocketTimeouts, serve_websocket, upgrade};
 
-use crate::patience::until_over;
-use catalogue::Catalogues;
-use changes::Change;
-use parked::Parked;
+use crate::timeouts::wait_until;
+use methods::changes::{self, Change};
+use methods::tool_list::HeaderMirrorCache;
 use session::Sessions;
+use stateless::parked::ParkedCalls;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 use toolyard_engine::{Engine, NoPrompts, NoResources, NoTasks, Prompts, Resources, Tasks};
-use toolyard_wire::mcp::hello::Offer;
+use toolyard_wire::mcp::initialize::ServerCapabilities;
 
 /// How long what was cancelled may take to stop.
-const STOPPING: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What there is besides tools.
 #[derive(Clone)]
@@ -81,8 +61,8 @@ pub struct Mcp {
     services: Services,
     options: McpOptions,
     sessions: Sessions,
-    parked: Parked,
-    catalogues: Catalogues,
+    parked: ParkedCalls,
+    header_mirrors: HeaderMirrorCache,
     changes: broadcast::Sender<Change>,
     stopping: watch::Sender<bool>,
 }
@@ -93,17 +73,17 @@ impl Mcp {
             engine,
             services,
             sessions: Sessions::new(options.max_sessions),
-            parked: Parked::new(options.max_parked),
+            parked: ParkedCalls::new(options.max_parked),
             options,
-            catalogues: Catalogues::default(),
+            header_mirrors: HeaderMirrorCache::default(),
             changes: broadcast::Sender::new(256),
             stopping: watch::Sender::new(false),
         })
     }
 
-    /// Spreads changes to those who listen and forgets what is too old. Runs until it is dropped.
-    pub async fn tend(&self) {
-        changes::spread(self).await;
+    /// Forwards changes to subscribers and drops expired sessions and parked calls. Runs until it is dropped.
+    pub async fn run_maintenance(&self) {
+        changes::run_maintenance(self).await;
     }
 
     /// Ends every open stream, and with them the connections.
@@ -115,7 +95,7 @@ impl Mcp {
     pub async fn close(&self) {
         self.parked.clear();
         let sessions = self.sessions.clear();
-        until_over(STOPPING, || !sessions.iter().any(|session| session.is_running())).await;
+        wait_until(STOP_TIMEOUT, || !sessions.iter().any(|session| session.is_running())).await;
     }
 
     /// The resources, for other edges.
@@ -128,11 +108,11 @@ impl Mcp {
         self.services.prompts.clone()
     }
 
-    fn offer(&self) -> Offer {
-        Offer {
-            resources: self.services.resources.are_there(),
-            prompts: self.services.prompts.are_there(),
-            tasks: self.services.tasks.are_there(),
+    fn server_capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
+            resources: self.services.resources.is_available(),
+            prompts: self.services.prompts.is_available(),
+            tasks: self.services.tasks.is_available(),
         }
     }
 }

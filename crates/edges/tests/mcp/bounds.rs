@@ -77,12 +77,12 @@ async fn parked_calls_are_bounded_and_the_oldest_leaves() {
             .json();
         states.push(asked["result"]["requestState"].clone());
     }
-    for (place, expected) in [(0, false), (1, true), (2, true)] {
+    for (index, expected) in [(0, false), (1, true), (2, true)] {
         let answer = json!({"action": "accept", "content": {"name": "x"}});
         let params =
-            json!({"name": "ask_name", "requestState": states[place], "inputResponses": {"name": answer}});
+            json!({"name": "ask_name", "requestState": states[index], "inputResponses": {"name": answer}});
         let done = client.call_with(json!({"elicitation": {}}), "tools/call", params).await.json();
-        assert_eq!(done["result"]["structuredContent"]["hello"] == "x", expected, "{place}: {done}");
+        assert_eq!(done["result"]["structuredContent"]["hello"] == "x", expected, "{index}: {done}");
     }
 }
 

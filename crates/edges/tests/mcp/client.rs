@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One connection.
 pub struct Client {
@@ -62,7 +62,7 @@ impl Client {
     /// Sends a request and reads its head, and its body unless that is a stream.
     pub async fn send(&mut self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.write(method, headers, body).await;
-        tokio::time::timeout(PATIENCE, self.read()).await.expect("no answer")
+        tokio::time::timeout(TIMEOUT, self.read()).await.expect("no answer")
     }
 
     pub async fn write(&mut self, method: &str, headers: &[(&str, &str)], body: &[u8]) {
@@ -112,7 +112,7 @@ impl Client {
 
     /// The next event of the stream that was just answered; `None` at its end.
     pub async fn event(&mut self) -> Option<Event> {
-        tokio::time::timeout(PATIENCE, self.next_event()).await.expect("no event")
+        tokio::time::timeout(TIMEOUT, self.next_event()).await.expect("no event")
     }
 
     async fn next_event(&mut self) -> Option<Event> {

@@ -1,4 +1,4 @@
-//! The dialect of seed 000 in detail, and what of it is open to standard clients.
+//! The MCP 1.0 dialect in detail, and what of it is open to standard clients.
 
 use crate::client::{Client, request};
 use crate::server::Server;
@@ -18,7 +18,7 @@ impl Session {
         Session { id: answer.header("mcp-session-id").unwrap().to_owned(), client }
     }
 
-    async fn first(server: &Server, notifications: bool) -> Session {
+    async fn v1(server: &Server, notifications: bool) -> Session {
         let capabilities = json!({"tools": true, "notifications": notifications});
         Session::open(server, json!({"protocol_version": "1.0", "capabilities": capabilities})).await
     }
@@ -41,8 +41,8 @@ impl Session {
 
 #[tokio::test]
 async fn the_first_dialect_has_lists_without_pages() {
-    let server = Server::with_shelf().await;
-    let mut session = Session::first(&server, true).await;
+    let server = Server::with_resources().await;
+    let mut session = Session::v1(&server, true).await;
     for method in ["tools/list", "resources/list", "resources/template", "prompt/list", "prompts/list"] {
         let answer = session.ask(method, json!({})).await;
         assert!(answer["result"].as_array().is_some_and(|list| !list.is_empty()), "{method}: {answer}");
@@ -64,8 +64,8 @@ async fn no_other_version_has_that_spelling() {
 
 #[tokio::test]
 async fn who_wants_no_notifications_gets_those_it_subscribed_to_alone() {
-    let server = Server::with_shelf().await;
-    let mut session = Session::first(&server, false).await;
+    let server = Server::with_resources().await;
+    let mut session = Session::v1(&server, false).await;
     let uri = session.ask("resources/list", json!({})).await["result"][0]["uri"].clone();
     let mut stream = server.client().await;
     let headers = [("mcp-session-id", session.id.as_str()), ("accept", "text/event-stream")];
@@ -73,8 +73,8 @@ async fn who_wants_no_notifications_gets_those_it_subscribed_to_alone() {
     let done = session.ask("resources/subscribe", json!({"uri": uri, "name": "n"})).await;
     assert_eq!(done["result"]["message"], "Resource subscribed successfully", "{done}");
     server.reload("echo");
-    server.cards.touch();
-    server.shelf.touch(uri.as_str().unwrap());
+    server.prompts.touch();
+    server.resources.touch(uri.as_str().unwrap());
     let told = stream.event().await.unwrap().json();
     assert_eq!(told["method"], "notification/resources/updated", "{told}");
     assert_eq!((&told["result"]["uri"], &told["id"]), (&uri, &json!(1)), "{told}");
@@ -82,7 +82,7 @@ async fn who_wants_no_notifications_gets_those_it_subscribed_to_alone() {
 
 #[tokio::test]
 async fn standard_clients_may_use_its_methods_and_get_standard_shapes() {
-    let server = Server::with_shelf().await;
+    let server = Server::with_resources().await;
     let mut session = Session::standard(&server).await;
     for (method, standard, member) in [
         ("prompt/list", "prompts/list", "prompts"),
@@ -106,7 +106,7 @@ async fn standard_clients_may_use_its_methods_and_get_standard_shapes() {
 async fn closed_ends_a_session_in_either_spelling() {
     let server = Server::start().await;
     for name in ["closed", "notifications/closed"] {
-        for mut session in [Session::first(&server, true).await, Session::standard(&server).await] {
+        for mut session in [Session::v1(&server, true).await, Session::standard(&server).await] {
             let (status, _) = session.post(&json!({"jsonrpc": "2.0", "method": name})).await;
             assert_eq!(status, 202);
             let (status, _) = session.post(&request(1, "ping", json!({}))).await;
@@ -115,11 +115,11 @@ async fn closed_ends_a_session_in_either_spelling() {
     }
 }
 
-/// C5: what the seeds call an error rides in results and data; the codes stay JSON-RPC's and MCP's own.
+/// C5: what a dialect calls an error is carried in results and data; the codes stay JSON-RPC's and MCP's own.
 #[tokio::test]
-async fn no_seed_makes_a_json_rpc_code_of_its_own() {
-    let server = Server::with_shelf().await;
-    for mut session in [Session::first(&server, true).await, Session::standard(&server).await] {
+async fn no_dialect_defines_json_rpc_codes_of_its_own() {
+    let server = Server::with_resources().await;
+    for mut session in [Session::v1(&server, true).await, Session::standard(&server).await] {
         let failed = session.ask("tools/call", json!({"name": "fail", "arguments": {}})).await;
         assert_eq!(failed["result"]["isError"], true, "{failed}");
         let error = &failed["result"]["_meta"]["toolyard/error"];

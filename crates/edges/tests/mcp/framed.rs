@@ -19,19 +19,19 @@ async fn answers(bytes: &[u8]) -> Vec<Value> {
     let serving = tokio::spawn(serve_framed(mcp, input, output, MOST, std::future::pending()));
     ours.write_all(bytes).await.unwrap();
     ours.shutdown().await.unwrap();
-    let mut said = Vec::new();
+    let mut received = Vec::new();
     let read = async {
         serving.await.unwrap();
-        ours.read_to_end(&mut said).await.unwrap();
+        ours.read_to_end(&mut received).await.unwrap();
     };
     tokio::time::timeout(Duration::from_secs(20), read).await.expect("it does not end");
     std::fs::remove_dir_all(folder).unwrap();
-    let (mut decoder, mut left, mut found) = (Decoder::new(1 << 20), said.as_slice(), Vec::new());
+    let (mut decoder, mut left, mut found) = (Decoder::new(1 << 20), received.as_slice(), Vec::new());
     while let Some(frame) = decoder.next(&mut left).unwrap() {
         let Frame::Body(body) = frame else { panic!("{frame:?}") };
         found.push(serde_json::from_slice(&body).unwrap());
     }
-    assert!(decoder.is_between(), "the last answer is not whole");
+    assert!(decoder.is_at_frame_boundary(), "the last answer is not whole");
     found
 }
 

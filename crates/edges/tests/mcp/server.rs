@@ -1,7 +1,7 @@
 //! A server on a free port over an engine of its own, stopped and removed when dropped.
 
 use crate::client::Client;
-use crate::services::{Cards, Shelf};
+use crate::services::{TestPrompts, TestResources};
 use crate::tools::{self, Counts};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,20 +10,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use toolyard_edges::{Mcp, McpOptions, Options, Services, serve};
-use toolyard_engine::audit::{AuditLog, Options as AuditOptions};
-use toolyard_engine::cache::{Cache, Options as CacheOptions};
+use toolyard_engine::cache::Options as CacheOptions;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
-use toolyard_engine::jobs::JobsDoor;
+use toolyard_engine::jobs::LazyJobs;
 use toolyard_engine::{Engine, Registry, Snapshot};
-use toolyard_protocol::NothingSecret;
-use toolyard_wire::view::View;
+use toolyard_formats::redact::by_name::View;
+use toolyard_protocol::NoopRedactor;
+use toolyard_store::audit::{FileAuditLog, Options as AuditOptions};
+use toolyard_store::sqlite::open_cache;
 
 pub struct Server {
     pub address: String,
     pub engine: Arc<Engine>,
     pub counts: Arc<Counts>,
-    pub shelf: Arc<Shelf>,
-    pub cards: Arc<Cards>,
+    pub resources: Arc<TestResources>,
+    pub prompts: Arc<TestPrompts>,
     folder: PathBuf,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -36,21 +37,21 @@ impl Server {
     pub async fn with(change: impl FnOnce(&mut McpOptions)) -> Server {
         let mut options = McpOptions::new([7; 32]);
         change(&mut options);
-        Server::over(options, false).await
+        Server::start_with(options, false).await
     }
 
     /// With resources and prompts.
-    pub async fn with_shelf() -> Server {
-        Server::over(McpOptions::new([7; 32]), true).await
+    pub async fn with_resources() -> Server {
+        Server::start_with(McpOptions::new([7; 32]), true).await
     }
 
-    async fn over(options: McpOptions, filled: bool) -> Server {
+    async fn start_with(options: McpOptions, with_services: bool) -> Server {
         let (engine, counts, folder) = engine();
-        let (shelf, cards) = (Arc::<Shelf>::default(), Arc::<Cards>::default());
+        let (resources, prompts) = (Arc::<TestResources>::default(), Arc::<TestPrompts>::default());
         let mut services = Services::default();
-        if filled {
-            services.resources = shelf.clone();
-            services.prompts = cards.clone();
+        if with_services {
+            services.resources = resources.clone();
+            services.prompts = prompts.clone();
         }
         let mcp = Mcp::new(engine.clone(), services, options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -71,7 +72,7 @@ impl Server {
             let _ = stopped.await;
         });
         tokio::spawn(serving);
-        Server { address, engine, counts, shelf, cards, folder, stop: Some(stop) }
+        Server { address, engine, counts, resources, prompts, folder, stop: Some(stop) }
     }
 
     pub async fn client(&self) -> Client {
@@ -106,12 +107,12 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
     let counts = Arc::<Counts>::default();
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let audit =
-        AuditLog::open(&folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View))
+        FileAuditLog::open(&folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View))
             .unwrap();
-    let cache = Cache::open(&folder, CacheOptions::default(), clock.clone());
+    let cache = open_cache(&folder, CacheOptions::default(), clock.clone());
     let registry = Arc::new(Registry::new(Snapshot::build(tools::all(&counts), Vec::new())));
-    let jobs = JobsDoor::shut();
-    let redactor = Arc::new(NothingSecret);
+    let jobs = LazyJobs::unavailable();
+    let redactor = Arc::new(NoopRedactor);
     (
         Arc::new(Engine {
             registry,
@@ -119,7 +120,7 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
             cache,
             redactor,
             jobs,
-            crowd: toolyard_engine::Crowd::default(),
+            call_limit: toolyard_engine::CallLimit::default(),
             clock,
             random,
         }),

@@ -4,30 +4,36 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 use toolyard_engine::resources::not_found;
-use toolyard_engine::{Behalf, Found, Prompts, ResourceChange, Resources, Watch};
+use toolyard_engine::{Prompts, RequestContext, RequestFuture, ResourceChange, Resources, WatchGuard};
 use toolyard_protocol::{
-    Ask, Body, Completing, Completion, Error, ErrorKind, Filled, Keep, Page, Part, Payload, Prompt,
-    PromptArgument, Question, Reading, Resource, ResourceTemplate,
+    Body, CachePolicy, Completion, CompletionRequest, Error, ErrorKind, InputRequest, InputRequestBody, Page,
+    Payload, Prompt, PromptArgument, ReadResult, RenderedPrompt, Resource, ResourceContents,
+    ResourceTemplate,
 };
 
-pub struct Shelf {
+pub struct TestResources {
     changes: broadcast::Sender<ResourceChange>,
-    notes: Mutex<Vec<Part>>,
+    notes: Mutex<Vec<ResourceContents>>,
 }
 
-impl Default for Shelf {
-    fn default() -> Shelf {
-        Shelf { changes: broadcast::Sender::new(16), notes: Mutex::default() }
+impl Default for TestResources {
+    fn default() -> TestResources {
+        TestResources { changes: broadcast::Sender::new(16), notes: Mutex::default() }
     }
 }
 
-impl Shelf {
+impl TestResources {
     pub fn touch(&self, uri: &str) {
         let _ = self.changes.send(ResourceChange::Updated(uri.into()));
     }
 
-    fn find(&self, uri: &str) -> Option<Part> {
-        let part = |mime: &str, body| Part { uri: uri.into(), mime: Some(mime.into()), body, meta: None };
+    fn find(&self, uri: &str) -> Option<ResourceContents> {
+        let part = |mime: &str, body| ResourceContents {
+            uri: uri.into(),
+            mime: Some(mime.into()),
+            body,
+            meta: None,
+        };
         if let Some(note) = self.notes.lock().unwrap().iter().find(|note| note.uri == uri) {
             return Some(note.clone());
         }
@@ -50,33 +56,41 @@ impl Shelf {
     }
 }
 
-fn ready<'a, T: Send + 'a>(value: Result<T, Error>) -> Found<'a, T> {
+fn ready<'a, T: Send + 'a>(value: Result<T, Error>) -> RequestFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }
 
-impl Resources for Shelf {
-    fn list<'a>(&'a self, cursor: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<Resource>> {
+impl Resources for TestResources {
+    fn list<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<Resource>> {
         let resource = |name: &str, mime: &str| Resource {
             uri: format!("test://{name}"),
             name: name.into(),
             mime: Some(mime.into()),
             ..Resource::default()
         };
-        let keep = Keep { ttl: Duration::from_secs(60), shared: true };
+        let cache_policy = CachePolicy { ttl: Duration::from_secs(60), shared: true };
         ready(match cursor {
             None => Ok(Page {
                 items: vec![resource("static-text", "text/plain"), resource("static-binary", "image/png")],
                 next: Some("two".into()),
-                keep,
+                cache_policy,
             }),
             Some("two") => {
-                Ok(Page { items: vec![resource("watched-resource", "text/plain")], next: None, keep })
+                Ok(Page { items: vec![resource("watched-resource", "text/plain")], next: None, cache_policy })
             }
             Some(_) => Err(Error::new(ErrorKind::InvalidInput, "this cursor was not given out here")),
         })
     }
 
-    fn templates<'a>(&'a self, _: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<ResourceTemplate>> {
+    fn templates<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<ResourceTemplate>> {
         ready(Ok(Page::whole(vec![ResourceTemplate {
             uri_template: "test://template/{id}/data".into(),
             name: "template".into(),
@@ -85,22 +99,28 @@ impl Resources for Shelf {
         }])))
     }
 
-    fn read<'a>(&'a self, uri: &'a str, behalf: Behalf<'a>) -> Found<'a, Reading> {
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, ReadResult> {
         Box::pin(async move {
             if uri == "test://asking" {
                 let params = r#"{"message":"m","requestedSchema":{"type":"object","properties":{}}}"#;
-                let body = Ask::Elicit(Payload::json(params));
-                let answer = behalf.caller.ask(Question { key: "what".into(), body }).await?;
+                let body = InputRequestBody::Elicit(Payload::json(params));
+                let answer =
+                    request_context.caller.request_input(InputRequest { key: "what".into(), body }).await?;
                 let text = String::from_utf8(answer.0.bytes().to_vec()).unwrap();
-                let part = Part { uri: uri.into(), mime: None, body: Body::Text(text), meta: None };
-                return Ok(Reading { parts: vec![part], keep: Keep::default() });
+                let part =
+                    ResourceContents { uri: uri.into(), mime: None, body: Body::Text(text), meta: None };
+                return Ok(ReadResult { parts: vec![part], cache_policy: CachePolicy::default() });
             }
             let part = self.find(uri).ok_or_else(|| not_found(uri))?;
-            Ok(Reading { parts: vec![part], keep: Keep::default() })
+            Ok(ReadResult { parts: vec![part], cache_policy: CachePolicy::default() })
         })
     }
 
-    fn write<'a>(&'a self, part: Part, _: Behalf<'a>) -> Found<'a, ()> {
+    fn write<'a>(&'a self, part: ResourceContents, _: RequestContext<'a>) -> RequestFuture<'a, ()> {
         if !part.uri.starts_with("note://") {
             return ready(Err(Error::new(ErrorKind::Forbidden, "only notes may be written")));
         }
@@ -111,14 +131,19 @@ impl Resources for Shelf {
         ready(Ok(()))
     }
 
-    fn delete<'a>(&'a self, uri: &'a str, _: Behalf<'a>) -> Found<'a, ()> {
+    fn delete<'a>(&'a self, uri: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, ()> {
         let mut notes = self.notes.lock().unwrap();
         let before = notes.len();
         notes.retain(|note| note.uri != uri);
         ready(if notes.len() < before { Ok(()) } else { Err(not_found(uri)) })
     }
 
-    fn complete<'a>(&'a self, uri: &'a str, completing: Completing, _: Behalf<'a>) -> Found<'a, Completion> {
+    fn complete<'a>(
+        &'a self,
+        uri: &'a str,
+        completing: CompletionRequest,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Completion> {
         if uri != "test://template/{id}/data" {
             return ready(Err(not_found(uri)));
         }
@@ -126,8 +151,8 @@ impl Resources for Shelf {
         ready(Ok(Completion { values, total: None }))
     }
 
-    fn watch<'a>(&'a self, uri: &'a str, _: Behalf<'a>) -> Found<'a, Watch> {
-        ready(self.find(uri).map(|_| Watch(Box::new(()))).ok_or_else(|| not_found(uri)))
+    fn watch<'a>(&'a self, uri: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, WatchGuard> {
+        ready(self.find(uri).map(|_| WatchGuard(Box::new(()))).ok_or_else(|| not_found(uri)))
     }
 
     fn changes(&self) -> broadcast::Receiver<ResourceChange> {
@@ -135,24 +160,24 @@ impl Resources for Shelf {
     }
 }
 
-pub struct Cards {
+pub struct TestPrompts {
     changes: watch::Sender<u64>,
 }
 
-impl Default for Cards {
-    fn default() -> Cards {
-        Cards { changes: watch::Sender::new(0) }
+impl Default for TestPrompts {
+    fn default() -> TestPrompts {
+        TestPrompts { changes: watch::Sender::new(0) }
     }
 }
 
-impl Cards {
+impl TestPrompts {
     pub fn touch(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 }
 
-impl Prompts for Cards {
-    fn list<'a>(&'a self, _: Option<&'a str>, _: Behalf<'a>) -> Found<'a, Page<Prompt>> {
+impl Prompts for TestPrompts {
+    fn list<'a>(&'a self, _: Option<&'a str>, _: RequestContext<'a>) -> RequestFuture<'a, Page<Prompt>> {
         let argument = |name: &str| PromptArgument {
             name: name.into(),
             description: Some(format!("The {name}")),
@@ -174,7 +199,12 @@ impl Prompts for Cards {
         ])))
     }
 
-    fn get<'a>(&'a self, name: &'a str, arguments: Payload, behalf: Behalf<'a>) -> Found<'a, Filled> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Payload,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, RenderedPrompt> {
         Box::pin(async move {
             let arguments: serde_json::Value = serde_json::from_slice(arguments.bytes()).unwrap();
             let content = match name {
@@ -197,21 +227,29 @@ impl Prompts for Cards {
                 "test_input_required_result_prompt" => {
                     let params = serde_json::json!({"message": "What context should the prompt use?",
                         "requestedSchema": {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}});
-                    let body = Ask::Elicit(Payload::json(params.to_string()));
-                    let answer = behalf.caller.ask(Question { key: "user_context".into(), body }).await?;
+                    let body = InputRequestBody::Elicit(Payload::json(params.to_string()));
+                    let answer = request_context
+                        .caller
+                        .request_input(InputRequest { key: "user_context".into(), body })
+                        .await?;
                     let answer: serde_json::Value = serde_json::from_slice(answer.0.bytes()).unwrap();
                     serde_json::json!({"type": "text", "text": answer["content"]["context"].to_string()})
                 }
-                _ => return Err(toolyard_engine::prompts::no_prompt(name)),
+                _ => return Err(toolyard_engine::prompts::prompt_not_found(name)),
             };
             let messages = serde_json::json!([{"role": "user", "content": content}]).to_string();
-            Ok(Filled { description: None, messages: Payload::json(messages) })
+            Ok(RenderedPrompt { description: None, messages: Payload::json(messages) })
         })
     }
 
-    fn complete<'a>(&'a self, name: &'a str, completing: Completing, _: Behalf<'a>) -> Found<'a, Completion> {
+    fn complete<'a>(
+        &'a self,
+        name: &'a str,
+        completing: CompletionRequest,
+        _: RequestContext<'a>,
+    ) -> RequestFuture<'a, Completion> {
         if name != "test_prompt_with_arguments" {
-            return ready(Err(toolyard_engine::prompts::no_prompt(name)));
+            return ready(Err(toolyard_engine::prompts::prompt_not_found(name)));
         }
         let known: serde_json::Value = serde_json::from_slice(completing.known.bytes()).unwrap();
         let more = known["arg2"].as_str().unwrap_or("one");

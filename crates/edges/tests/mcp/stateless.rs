@@ -146,7 +146,7 @@ async fn a_question_comes_back_as_input_required_and_the_call_goes_on() {
     let right = json!({"name": "ask_name", "requestState": state, "inputResponses": {"name": answer("Ada")}});
     let done = client.call_with(elicitation(), "tools/call", right.clone()).await.json();
     assert_eq!(done["result"]["structuredContent"], json!({"hello": "Ada", "action": "accept"}));
-    // The turn was taken, and the tool does not say that it may be repeated.
+    // The parked call was taken, and the tool does not say that it may be repeated.
     let twice = client.call_with(elicitation(), "tools/call", right).await.json();
     assert_eq!(twice["error"]["code"], -32602);
     assert!(twice["error"]["message"].as_str().unwrap().contains("no longer there"), "{twice}");

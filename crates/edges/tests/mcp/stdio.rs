@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use toolyard_edges::{Mcp, McpOptions, Services, serve_stdio};
 use toolyard_engine::Snapshot;
 
-struct Peer {
+struct StdioClient {
     input: Option<WriteHalf<DuplexStream>>,
     output: Lines<BufReader<ReadHalf<DuplexStream>>>,
     serving: JoinHandle<()>,
@@ -21,21 +21,28 @@ struct Peer {
     folder: PathBuf,
 }
 
-impl Peer {
-    fn start() -> Peer {
+impl StdioClient {
+    fn start() -> StdioClient {
         let (engine, counts, folder) = engine();
         let mcp = Mcp::new(engine.clone(), Services::default(), McpOptions::new([1; 32]));
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = split(theirs);
-        let tending = mcp.clone();
+        let maintenance = mcp.clone();
         let serving = tokio::spawn(async move {
             tokio::select! {
                 () = serve_stdio(mcp, input, output, 10_000, std::future::pending()) => {}
-                () = tending.tend() => {}
+                () = maintenance.run_maintenance() => {}
             }
         });
         let (output, input) = split(ours);
-        Peer { input: Some(input), output: BufReader::new(output).lines(), serving, counts, engine, folder }
+        StdioClient {
+            input: Some(input),
+            output: BufReader::new(output).lines(),
+            serving,
+            counts,
+            engine,
+            folder,
+        }
     }
 
     async fn write(&mut self, text: &str) {
@@ -60,7 +67,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for StdioClient {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -68,19 +75,19 @@ impl Drop for Peer {
 
 #[tokio::test]
 async fn both_eras_are_spoken_on_one_pair_of_pipes() {
-    let mut peer = Peer::start();
-    peer.send(&stateless(1, json!({}), "server/discover", json!({}))).await;
-    assert_eq!(peer.read().await["result"]["supportedVersions"], json!(["2026-07-28"]));
+    let mut stdio = StdioClient::start();
+    stdio.send(&stateless(1, json!({}), "server/discover", json!({}))).await;
+    assert_eq!(stdio.read().await["result"]["supportedVersions"], json!(["2026-07-28"]));
     // A probe without the right words gets an error that names what is missing.
-    peer.send(&request(2, "server/discover", json!({}))).await;
-    assert_eq!(peer.read().await["error"]["code"], -32602);
-    peer.send(&request(3, "tools/list", json!({}))).await;
-    assert_eq!(peer.read().await["error"]["code"], -32600);
-    peer.initialize("2025-11-25").await;
-    peer.send(&request(4, "tools/call", json!({"name": "echo", "arguments": {"n": 4}}))).await;
-    assert_eq!(peer.read().await["result"]["structuredContent"], json!({"n": 4}));
-    peer.send(&stateless(5, json!({}), "tools/call", json!({"name": "echo", "arguments": {"n": 5}}))).await;
-    let answer = peer.read().await;
+    stdio.send(&request(2, "server/discover", json!({}))).await;
+    assert_eq!(stdio.read().await["error"]["code"], -32602);
+    stdio.send(&request(3, "tools/list", json!({}))).await;
+    assert_eq!(stdio.read().await["error"]["code"], -32600);
+    stdio.initialize("2025-11-25").await;
+    stdio.send(&request(4, "tools/call", json!({"name": "echo", "arguments": {"n": 4}}))).await;
+    assert_eq!(stdio.read().await["result"]["structuredContent"], json!({"n": 4}));
+    stdio.send(&stateless(5, json!({}), "tools/call", json!({"name": "echo", "arguments": {"n": 5}}))).await;
+    let answer = stdio.read().await;
     assert_eq!(
         (&answer["result"]["resultType"], &answer["result"]["structuredContent"]),
         (&json!("complete"), &json!({"n": 5}))
@@ -89,68 +96,69 @@ async fn both_eras_are_spoken_on_one_pair_of_pipes() {
 
 #[tokio::test]
 async fn requests_run_side_by_side_and_are_cancelled_by_id() {
-    let mut peer = Peer::start();
-    peer.initialize("2025-11-25").await;
-    peer.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
-    peer.send(&stateless(2, json!({}), "tools/call", json!({"name": "hang"}))).await;
-    let counts = peer.counts.clone();
+    let mut stdio = StdioClient::start();
+    stdio.initialize("2025-11-25").await;
+    stdio.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
+    stdio.send(&stateless(2, json!({}), "tools/call", json!({"name": "hang"}))).await;
+    let counts = stdio.counts.clone();
     eventually("started", || counts.started.load(Ordering::SeqCst) == 2).await;
-    peer.send(&request(3, "ping", json!({}))).await;
-    assert_eq!(peer.read().await["id"], 3);
+    stdio.send(&request(3, "ping", json!({}))).await;
+    assert_eq!(stdio.read().await["id"], 3);
     for id in [1, 2] {
-        peer.send(
-            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
-        )
-        .await;
+        stdio
+            .send(
+                &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
+            )
+            .await;
         eventually("stopped", || counts.stopped.load(Ordering::SeqCst) == id).await;
     }
-    peer.send(&request(4, "ping", json!({}))).await;
-    assert_eq!(peer.read().await["id"], 4, "what was cancelled is not answered");
+    stdio.send(&request(4, "ping", json!({}))).await;
+    assert_eq!(stdio.read().await["id"], 4, "what was cancelled is not answered");
 }
 
 #[tokio::test]
 async fn questions_travel_in_the_form_of_the_era() {
-    let mut peer = Peer::start();
-    peer.initialize("2025-11-25").await;
-    peer.send(&request(1, "tools/call", json!({"name": "ask_name"}))).await;
-    let asked = peer.read().await;
+    let mut stdio = StdioClient::start();
+    stdio.initialize("2025-11-25").await;
+    stdio.send(&request(1, "tools/call", json!({"name": "ask_name"}))).await;
+    let asked = stdio.read().await;
     assert_eq!(asked["method"], "elicitation/create");
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
-    assert_eq!(peer.read().await["result"]["structuredContent"]["hello"], "Ada");
+    stdio.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
+    assert_eq!(stdio.read().await["result"]["structuredContent"]["hello"], "Ada");
     let client = json!({"elicitation": {}});
-    peer.send(&stateless(2, client.clone(), "tools/call", json!({"name": "ask_name"}))).await;
-    let asked = peer.read().await;
+    stdio.send(&stateless(2, client.clone(), "tools/call", json!({"name": "ask_name"}))).await;
+    let asked = stdio.read().await;
     assert_eq!(asked["result"]["resultType"], "input_required");
     let params = json!({"name": "ask_name", "requestState": asked["result"]["requestState"], "inputResponses": {"name": answer}});
-    peer.send(&stateless(3, client, "tools/call", params)).await;
-    assert_eq!(peer.read().await["result"]["structuredContent"]["hello"], "Ada");
+    stdio.send(&stateless(3, client, "tools/call", params)).await;
+    assert_eq!(stdio.read().await["result"]["structuredContent"]["hello"], "Ada");
 }
 
 #[tokio::test]
 async fn broken_lines_are_answered_and_harm_no_other() {
-    let mut peer = Peer::start();
-    peer.write("\n  \nnot json\n").await;
-    assert_eq!(peer.read().await["error"]["code"], -32700);
-    peer.write(&format!("{}\n", "x".repeat(50_000))).await;
-    let refused = peer.read().await;
+    let mut stdio = StdioClient::start();
+    stdio.write("\n  \nnot json\n").await;
+    assert_eq!(stdio.read().await["error"]["code"], -32700);
+    stdio.write(&format!("{}\n", "x".repeat(50_000))).await;
+    let refused = stdio.read().await;
     assert_eq!(refused["error"]["code"], -32600);
     assert!(refused["error"]["message"].as_str().unwrap().contains("10000 bytes"), "{refused}");
-    peer.send(&stateless(1, json!({}), "tools/list", json!({}))).await;
-    assert_eq!(peer.read().await["id"], 1);
+    stdio.send(&stateless(1, json!({}), "tools/list", json!({}))).await;
+    assert_eq!(stdio.read().await["id"], 1);
 }
 
 #[tokio::test]
 async fn changes_are_told_in_both_eras() {
-    let mut peer = Peer::start();
-    peer.initialize("2025-11-25").await;
+    let mut stdio = StdioClient::start();
+    stdio.initialize("2025-11-25").await;
     let params = json!({"notifications": {"toolsListChanged": true}});
-    peer.send(&stateless(9, json!({}), "subscriptions/listen", params)).await;
-    assert_eq!(peer.read().await["method"], "notifications/subscriptions/acknowledged");
-    let mut candidates = crate::tools::all(&peer.counts);
+    stdio.send(&stateless(9, json!({}), "subscriptions/listen", params)).await;
+    assert_eq!(stdio.read().await["method"], "notifications/subscriptions/acknowledged");
+    let mut candidates = crate::tools::all(&stdio.counts);
     candidates.pop();
-    peer.engine.registry.update(Snapshot::build(candidates, Vec::new()));
-    let told = [peer.read().await, peer.read().await];
+    stdio.engine.registry.update(Snapshot::build(candidates, Vec::new()));
+    let told = [stdio.read().await, stdio.read().await];
     assert!(told.iter().all(|message| message["method"] == "notifications/tools/list_changed"), "{told:?}");
     let tags: Vec<_> = told
         .iter()
@@ -161,13 +169,13 @@ async fn changes_are_told_in_both_eras() {
 
 #[tokio::test]
 async fn the_end_of_the_input_cancels_everything() {
-    let mut peer = Peer::start();
-    peer.initialize("2025-11-25").await;
-    peer.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
-    let counts = peer.counts.clone();
+    let mut stdio = StdioClient::start();
+    stdio.initialize("2025-11-25").await;
+    stdio.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
+    let counts = stdio.counts.clone();
     eventually("started", || counts.started.load(Ordering::SeqCst) == 1).await;
-    let mut input = peer.input.take().unwrap();
+    let mut input = stdio.input.take().unwrap();
     input.shutdown().await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), &mut peer.serving).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(10), &mut stdio.serving).await.expect("it goes on").unwrap();
     assert_eq!(counts.stopped.load(Ordering::SeqCst), 1);
 }

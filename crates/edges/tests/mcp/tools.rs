@@ -1,15 +1,16 @@
-//! Tools that do what a test needs: echo, talk, ask, hang.
+//! Tools that do what a test needs: echo, report progress, ask, hang.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use toolyard_engine::{Candidate, Controls, Entry, Run, RunFuture, Runner};
+use toolyard_engine::{Candidate, Entry, Run, RunFuture, Runner, ToolLimiter};
+use toolyard_formats::schema::Schema;
 use toolyard_protocol::{
-    About, Annotations, Ask, Caller, Conduct, Digest, Error, ErrorKind, ExposedName, Limits, LogLevel,
-    LogLine, Outcome, Payload, Progress, Question, Sandbox, Timing, ToolName, ToolSpec,
+    About, Annotations, Behavior, Caller, Digest, Error, ErrorKind, ExposedName, InputRequest,
+    InputRequestBody, Limits, LogLevel, LogLine, Outcome, Payload, Progress, Sandbox, Timing, ToolName,
+    ToolSpec,
 };
-use toolyard_wire::schema::Schema;
 
 /// How often the hanging tool was started, and how often it was stopped.
 #[derive(Default)]
@@ -70,7 +71,7 @@ fn candidate(name: &str, tool: Tool, repeatable: bool) -> Candidate {
         annotations: Annotations { idempotent: repeatable.then_some(true), ..Annotations::default() },
         timing: Timing::Sync,
         limits: Limits { timeout: Duration::from_secs(60), input: 1 << 20, output: 1 << 20 },
-        conduct: Conduct::default(),
+        behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
         examples: Vec::new(),
         digest: Digest::ZERO,
@@ -78,7 +79,7 @@ fn candidate(name: &str, tool: Tool, repeatable: bool) -> Candidate {
         output_schema: None,
     };
     let entry = Entry {
-        controls: Arc::new(Controls::new(&spec.conduct)),
+        limiter: Arc::new(ToolLimiter::new(&spec.behavior)),
         spec,
         runner: Box::new(tool),
         input: Some(Box::new(Schema::compile(schema.as_bytes()).unwrap())),
@@ -96,7 +97,7 @@ impl Runner for Tool {
 
 impl Tool {
     async fn work(&self, run: Run<'_>) -> Result<Outcome, Error> {
-        let said = |value: Value| Ok(Outcome::success(Some(Payload::json(value.to_string()))));
+        let success = |value: Value| Ok(Outcome::success(Some(Payload::json(value.to_string()))));
         match self.0 {
             Kind::Echo => Ok(Outcome::success(Some(run.call.arguments.clone()))),
             Kind::Number => Ok(Outcome::success(Some(Payload::json("12345678901234567890")))),
@@ -108,25 +109,25 @@ impl Tool {
                     run.caller.log(LogLine { level: LogLevel::Info, logger: None, data });
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                said(json!({"done": true}))
+                success(json!({"done": true}))
             }
             Kind::AskName => {
                 let answer = elicit(run.caller, "name").await?;
-                said(json!({"hello": answer["content"]["name"], "action": answer["action"]}))
+                success(json!({"hello": answer["content"]["name"], "action": answer["action"]}))
             }
             Kind::AskTwo => {
                 let (first, second) = tokio::join!(elicit(run.caller, "first"), elicit(run.caller, "second"));
-                said(json!([first?["content"]["name"], second?["content"]["name"]]))
+                success(json!([first?["content"]["name"], second?["content"]["name"]]))
             }
             Kind::AskTwice => {
                 let first = elicit(run.caller, "first").await?;
                 let second = elicit(run.caller, "second").await?;
-                said(json!([first["content"]["name"], second["content"]["name"]]))
+                success(json!([first["content"]["name"], second["content"]["name"]]))
             }
             Kind::Sample => {
                 let params = json!({"messages": [], "maxTokens": 5}).to_string();
-                let body = Ask::Sample(Payload::json(params));
-                let answer = run.caller.ask(Question { key: "sample".into(), body }).await?;
+                let body = InputRequestBody::Sample(Payload::json(params));
+                let answer = run.caller.request_input(InputRequest { key: "sample".into(), body }).await?;
                 Ok(Outcome::success(Some(answer.0)))
             }
             Kind::Hang => {
@@ -143,7 +144,7 @@ impl Tool {
             Kind::Leave => {
                 run.caller.close_stream(Some(10));
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                said(json!({"back": true}))
+                success(json!({"back": true}))
             }
         }
     }
@@ -151,7 +152,7 @@ impl Tool {
 
 async fn elicit(caller: &dyn Caller, key: &str) -> Result<Value, Error> {
     let params = json!({"message": key, "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}});
-    let body = Ask::Elicit(Payload::json(params.to_string()));
-    let answer = caller.ask(Question { key: key.into(), body }).await?;
+    let body = InputRequestBody::Elicit(Payload::json(params.to_string()));
+    let answer = caller.request_input(InputRequest { key: key.into(), body }).await?;
     Ok(serde_json::from_slice(answer.0.bytes()).unwrap())
 }

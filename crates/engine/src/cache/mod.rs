@@ -1,13 +1,12 @@
-//! Kept results: bounded in bytes and time, on disk, with the hottest in memory and equal runs shared.
+//! Cached results: bounded in bytes and time, on disk, with the hottest in memory and equal runs shared.
 
-mod front;
+mod memory;
 
 use crate::clock::Clock;
-use crate::stores::{CacheStore, KeptRow, sqlite};
-use front::Front;
+use crate::stores::{CacheRow, CacheStore};
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use memory::MemoryCache;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_protocol::{Error, Identity, Outcome, Timestamp, ToolSpec};
@@ -50,36 +49,33 @@ type Running = BoxFuture<'static, Result<Outcome, Error>>;
 pub struct Cache {
     options: Options,
     clock: Arc<dyn Clock>,
-    front: Mutex<Front>,
+    memory: Mutex<MemoryCache>,
     store: Mutex<Box<dyn CacheStore>>,
-    flights: Mutex<HashMap<(Key, usize), WeakShared<Running>>>,
+    in_flight: Mutex<HashMap<(Key, usize), WeakShared<Running>>>,
 }
 
 impl Cache {
-    /// A cache can always be opened: one that is damaged is made anew.
-    pub fn open(state_dir: &Path, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
-        Cache::new(Box::new(sqlite::Kept::open(&state_dir.join("cache.sqlite"))), options, clock)
-    }
-
     pub fn new(store: Box<dyn CacheStore>, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
         Arc::new(Cache {
             options,
             clock,
-            front: Mutex::default(),
+            memory: Mutex::default(),
             store: Mutex::new(store),
-            flights: Mutex::default(),
+            in_flight: Mutex::default(),
         })
     }
 
     pub fn get(&self, key: &Key) -> Option<Outcome> {
         let now = self.clock.now().unix_ms();
-        let fresh = |made: u64| now.saturating_sub(made) < self.options.ttl.as_millis() as u64 && made <= now;
-        if let Some((made, outcome)) = lock(&self.front).get(key) {
-            return fresh(made).then_some(outcome);
+        let fresh = |created: u64| {
+            now.saturating_sub(created) < self.options.ttl.as_millis() as u64 && created <= now
+        };
+        if let Some((created, outcome)) = lock(&self.memory).get(key) {
+            return fresh(created).then_some(outcome);
         }
-        let KeptRow { made, data, content } = lock(&self.store).get(&key.0)?;
-        let made = made.unix_ms();
-        if !fresh(made) {
+        let CacheRow { created, data, content } = lock(&self.store).get(&key.0)?;
+        let created = created.unix_ms();
+        if !fresh(created) {
             return None;
         }
         let outcome = Outcome::success(data);
@@ -87,7 +83,7 @@ impl Cache {
             Some(content) => outcome.with_content(content),
             None => outcome,
         };
-        lock(&self.front).put(*key, made, &outcome);
+        lock(&self.memory).put(*key, created, &outcome);
         Some(outcome)
     }
 
@@ -95,9 +91,9 @@ impl Cache {
     pub fn put(&self, key: &Key, outcome: &Outcome) {
         let now = self.clock.now().unix_ms();
         let oldest = now.saturating_sub(self.options.ttl.as_millis() as u64);
-        lock(&self.front).put(*key, now, outcome);
-        let (made, oldest) = (Timestamp::from_unix_ms(now), Timestamp::from_unix_ms(oldest));
-        let row = KeptRow { made, data: outcome.data().cloned(), content: outcome.content().cloned() };
+        lock(&self.memory).put(*key, now, outcome);
+        let (created, oldest) = (Timestamp::from_unix_ms(now), Timestamp::from_unix_ms(oldest));
+        let row = CacheRow { created, data: outcome.data().cloned(), content: outcome.content().cloned() };
         lock(&self.store).put(&key.0, row, self.options.max_bytes, oldest);
     }
 
@@ -105,21 +101,26 @@ impl Cache {
     ///
     /// `version` tells loads of a tool apart even if their digest is the same: a run that began with files since
     /// edited and edited back is no answer to a call that came after.
-    pub fn flight(&self, key: Key, version: usize, start: impl FnOnce() -> Running) -> Shared<Running> {
+    pub fn single_flight(
+        &self,
+        key: Key,
+        version: usize,
+        start: impl FnOnce() -> Running,
+    ) -> Shared<Running> {
         let key = (key, version);
-        let mut flights = lock(&self.flights);
-        if let Some(flight) = flights.get(&key).and_then(WeakShared::upgrade)
+        let mut in_flight = lock(&self.in_flight);
+        if let Some(flight) = in_flight.get(&key).and_then(WeakShared::upgrade)
             // A finished one is as good as none: its result is in the cache, or was not worth keeping.
             && flight.peek().is_none()
         {
             return flight;
         }
-        if flights.len() >= 64 {
-            flights.retain(|_, flight| flight.upgrade().is_some_and(|flight| flight.peek().is_none()));
+        if in_flight.len() >= 64 {
+            in_flight.retain(|_, flight| flight.upgrade().is_some_and(|flight| flight.peek().is_none()));
         }
         let flight = start().shared();
         if let Some(weak) = flight.downgrade() {
-            flights.insert(key, weak);
+            in_flight.insert(key, weak);
         }
         flight
     }
@@ -128,6 +129,3 @@ impl Cache {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,29 +1,29 @@
 //! Gate: a deterministic tool's result is reused, and equal calls in flight run once.
 
 use crate::cache::{Cache, Key};
-use crate::gates::run::{self, Seat};
-use crate::gates::{Discreet, redact, validate};
+use crate::gates::run::{self, ToolPermit};
+use crate::gates::{RedactingCaller, redact, validate};
 use crate::registry::Entry;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Instant;
-use toolyard_protocol::{Call, Caller, Error, ErrorKind, Nobody, Outcome, Redactor};
+use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome, Redactor};
 
-/// The kept result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
+/// The cached result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
 pub async fn reuse_or_run(
     (cache, redactor): (&Arc<Cache>, &Arc<dyn Redactor>),
     call: &Call,
     caller: &dyn Caller,
     entry: &Arc<Entry>,
     started: Instant,
-    seat: Seat,
+    permit: ToolPermit,
 ) -> Result<Outcome, Error> {
     let deadline = run::deadline(call, entry, started);
-    let Some(maker) = &entry.cache_key else {
-        return run_checked(redactor.as_ref(), call, caller, entry, deadline, seat).await;
+    let Some(cache_key) = &entry.cache_key else {
+        return run_checked(redactor.as_ref(), call, caller, entry, deadline, permit).await;
     };
-    let key = maker.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
-    let key = Key::new(&entry.spec, entry.runner.secrets_mark(), &call.identity, &key);
+    let key = cache_key.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
+    let key = Key::new(&entry.spec, entry.runner.secrets_fingerprint(), &call.identity, &key);
     if let Some(mut outcome) = cache.get(&key) {
         outcome.meta.cached = true;
         outcome.meta.tool_meta = None;
@@ -34,9 +34,9 @@ pub async fn reuse_or_run(
     // the last one has left.
     // The run holds its entry, so that no other can have the same address while it goes on.
     let version = Arc::as_ptr(entry) as usize;
-    let flight = cache.flight(key, version, || {
+    let flight = cache.single_flight(key, version, || {
         let part = (cache.clone(), redactor.clone());
-        shared_run(part, key, call.clone(), entry.clone(), started, seat).boxed()
+        shared_run(part, key, call.clone(), entry.clone(), started, permit).boxed()
     });
     match tokio::time::timeout_at(deadline.into(), flight).await {
         Ok(result) => result,
@@ -53,11 +53,11 @@ async fn run_checked(
     caller: &dyn Caller,
     entry: &Entry,
     deadline: Instant,
-    seat: Seat,
+    permit: ToolPermit,
 ) -> Result<Outcome, Error> {
-    let caller = Discreet { caller, redactor };
-    let ran = run::run(call, &caller, entry, deadline, seat).await;
-    validate::output(entry, redact::ran(redactor, ran)?)
+    let caller = RedactingCaller { caller, redactor };
+    let ran = run::run(call, &caller, entry, deadline, permit).await;
+    validate::output(entry, redact::result(redactor, ran)?)
 }
 
 async fn shared_run(
@@ -66,16 +66,17 @@ async fn shared_run(
     mut call: Call,
     entry: Arc<Entry>,
     started: Instant,
-    seat: Seat,
+    permit: ToolPermit,
 ) -> Result<Outcome, Error> {
     call.deadline = None;
     let deadline = run::deadline(&call, &entry, started);
-    let made_of = || entry.runner.files().map(|files| (files, entry.runner.secrets_mark()));
-    let before = made_of();
+    let input_version =
+        || entry.runner.files_version().map(|files| (files, entry.runner.secrets_fingerprint()));
+    let before = input_version();
     // What several callers share is no conversation with one of them.
-    let outcome = run_checked(redactor.as_ref(), &call, &Nobody, &entry, deadline, seat).await?;
+    let outcome = run_checked(redactor.as_ref(), &call, &NoopCaller, &entry, deadline, permit).await?;
     // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
-    if outcome.error().is_none() && before.is_some() && before == made_of() {
+    if outcome.error().is_none() && before.is_some() && before == input_version() {
         cache.put(&key, &outcome);
     }
     Ok(outcome)

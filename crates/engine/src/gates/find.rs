@@ -2,14 +2,14 @@
 
 use crate::registry::{Entry, Registry};
 use std::sync::Arc;
-use toolyard_protocol::{Error, ErrorKind, text::visible};
+use toolyard_protocol::{Error, ErrorKind, text::escape_control};
 
 pub fn find(registry: &Registry, name: &str) -> Result<Arc<Entry>, Error> {
     registry.find(name).ok_or_else(|| unknown(registry, name))
 }
 
 fn unknown(registry: &Registry, name: &str) -> Error {
-    let shown: String = visible(name).chars().take(100).collect();
+    let shown: String = escape_control(name).chars().take(100).collect();
     let snapshot = registry.snapshot();
     let hint = match snapshot.nearest(name) {
         Some(near) => format!("did you mean '{near}'?"),

@@ -5,5 +5,5 @@ use std::time::Instant;
 use toolyard_protocol::Error;
 
 pub fn take(entry: &Entry, now: Instant) -> Result<(), Error> {
-    entry.controls.take_rate(now)
+    entry.limiter.take_token(now)
 }

@@ -7,27 +7,27 @@ use toolyard_protocol::{Call, Error, Outcome, Payload, Redactor};
 const INTERNAL_ERROR: i64 = -32603;
 
 /// What a tool gave, or how it failed.
-pub fn ran(redactor: &dyn Redactor, ran: Result<Outcome, Error>) -> Result<Outcome, Error> {
-    match ran {
+pub fn result(redactor: &dyn Redactor, result: Result<Outcome, Error>) -> Result<Outcome, Error> {
+    match result {
         Ok(given) => Ok(outcome(redactor, given)),
         Err(failed) => Err(error(redactor, failed)),
     }
 }
 
 pub fn outcome(redactor: &dyn Redactor, mut outcome: Outcome) -> Outcome {
-    outcome.payloads_mut().for_each(|payload| hide_in_payload(redactor, payload));
+    outcome.payloads_mut().for_each(|payload| redact_payload(redactor, payload));
     if let Some(error) = outcome.error_mut() {
-        hide_in_error(redactor, error);
+        redact_error(redactor, error);
     }
     if let Some(explanation) = outcome.explanation_mut() {
-        hide(redactor, explanation);
+        redact_text(redactor, explanation);
     }
-    outcome.meta.warnings.iter_mut().for_each(|warning| hide(redactor, warning));
+    outcome.meta.warnings.iter_mut().for_each(|warning| redact_text(redactor, warning));
     outcome
 }
 
 pub fn error(redactor: &dyn Redactor, mut error: Error) -> Error {
-    hide_in_error(redactor, &mut error);
+    redact_error(redactor, &mut error);
     error
 }
 
@@ -46,21 +46,21 @@ pub fn call<'c>(redactor: &dyn Redactor, call: &'c Call) -> Cow<'c, Call> {
     shown
 }
 
-fn hide_in_error(redactor: &dyn Redactor, error: &mut Error) {
-    hide(redactor, &mut error.message);
+fn redact_error(redactor: &dyn Redactor, error: &mut Error) {
+    redact_text(redactor, &mut error.message);
     let details = &mut *error.details;
     let texts = [&mut error.hint, &mut details.stderr, &mut details.exit, &mut details.tool_code];
-    texts.into_iter().flatten().for_each(|text| hide(redactor, text));
+    texts.into_iter().flatten().for_each(|text| redact_text(redactor, text));
     for violation in &mut details.violations {
-        hide(redactor, &mut violation.pointer);
-        hide(redactor, &mut violation.message);
+        redact_text(redactor, &mut violation.pointer);
+        redact_text(redactor, &mut violation.message);
     }
     if let Some(payload) = &mut details.tool_details {
-        hide_in_payload(redactor, payload);
+        redact_payload(redactor, payload);
     }
     if let Some(rpc) = &mut details.rpc {
-        hide(redactor, &mut rpc.message);
-        rpc.data.iter_mut().for_each(|data| hide_in_payload(redactor, data));
+        redact_text(redactor, &mut rpc.message);
+        rpc.data.iter_mut().for_each(|data| redact_payload(redactor, data));
         // A number can be a secret too.
         if redactor.text(&rpc.code.to_string()).is_some() {
             rpc.code = INTERNAL_ERROR;
@@ -68,13 +68,13 @@ fn hide_in_error(redactor: &dyn Redactor, error: &mut Error) {
     }
 }
 
-pub fn hide_in_payload(redactor: &dyn Redactor, payload: &mut Payload) {
+pub fn redact_payload(redactor: &dyn Redactor, payload: &mut Payload) {
     if let Some(hidden) = redactor.payload(payload) {
         *payload = hidden;
     }
 }
 
-pub fn hide(redactor: &dyn Redactor, text: &mut String) {
+pub fn redact_text(redactor: &dyn Redactor, text: &mut String) {
     if let Some(hidden) = redactor.text(text) {
         *text = hidden;
     }
@@ -86,9 +86,9 @@ pub mod tests {
     use toolyard_protocol::{Edge, ErrorKind, Id, Identity, Payload, RpcError, Violation};
 
     /// Hides the word `hush`.
-    pub struct Hush;
+    pub struct HushRedactor;
 
-    impl Redactor for Hush {
+    impl Redactor for HushRedactor {
         fn text(&self, text: &str) -> Option<String> {
             text.contains("hush").then(|| text.replace("hush", "[x]"))
         }
@@ -115,7 +115,7 @@ pub mod tests {
             .with_explanation("hush");
         given.meta.warnings = vec!["hush".into()];
         given.meta.tool_meta = Some(data());
-        let shown = outcome(&Hush, given);
+        let shown = outcome(&HushRedactor, given);
         assert!(!format!("{shown:?}").contains("hush"), "{shown:?}");
         let details = &shown.error().unwrap().details;
         let rpc = details.rpc.as_ref().unwrap();
@@ -142,10 +142,10 @@ pub mod tests {
             trace: None,
             idempotency_key: None,
         };
-        assert!(matches!(call(&Hush, &asked), Cow::Borrowed(_)));
+        assert!(matches!(call(&HushRedactor, &asked), Cow::Borrowed(_)));
         (asked.tool, asked.idempotency_key) = ("hush".into(), Some("hush".into()));
         asked.arguments = Payload::json(r#"{"a":"hush"}"#);
-        let shown = call(&Hush, &asked).into_owned();
+        let shown = call(&HushRedactor, &asked).into_owned();
         assert_eq!((shown.tool.as_str(), shown.idempotency_key.as_deref()), ("[x]", Some("[x]")));
         assert_eq!(&shown.arguments.bytes()[..], br#"{"a":"[x]"}"#);
     }

@@ -9,11 +9,11 @@ use toolyard_protocol::{Call, Caller, Error, ErrorKind, Outcome};
 /// This long after it, one that did not is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The place that the tool's `concurrency` asks for.
-pub enum Seat {
-    ToFind,
+/// The permit that the tool's `concurrency` asks for.
+pub enum ToolPermit {
+    ToAcquire,
     /// Found before; jobs wait for theirs without a deadline.
-    Taken(Option<OwnedSemaphorePermit>),
+    Acquired(Option<OwnedSemaphorePermit>),
 }
 
 pub async fn run(
@@ -21,20 +21,20 @@ pub async fn run(
     caller: &dyn Caller,
     entry: &Entry,
     deadline: Instant,
-    seat: Seat,
+    permit: ToolPermit,
 ) -> Result<Outcome, Error> {
-    let _place = match seat {
-        Seat::ToFind => entry.controls.place(deadline).await?,
-        Seat::Taken(place) => place,
+    let _permit = match permit {
+        ToolPermit::ToAcquire => entry.limiter.acquire_until(deadline).await?,
+        ToolPermit::Acquired(permit) => permit,
     };
-    let retry = entry.spec.conduct.retry;
-    let most = retry.map_or(1, |retry| retry.attempts);
+    let retry = entry.spec.behavior.retry;
+    let max_attempts = retry.map_or(1, |retry| retry.attempts);
     let mut pause = retry.map_or(Duration::ZERO, |retry| retry.backoff);
     let mut attempts = 1;
     loop {
-        let result = once(call, caller, entry, deadline).await;
-        let again = attempts < most
-            && result.as_ref().map_or_else(may_pass, |outcome| outcome.error().is_some_and(may_pass));
+        let result = run_once(call, caller, entry, deadline).await;
+        let again = attempts < max_attempts
+            && result.as_ref().map_or_else(is_retryable, |outcome| outcome.error().is_some_and(is_retryable));
         if !again || Instant::now() + pause >= deadline {
             return result.map(|mut outcome| {
                 outcome.meta.attempts = attempts;
@@ -48,15 +48,20 @@ pub async fn run(
 }
 
 /// Failures that another run of the same call may not have.
-fn may_pass(error: &Error) -> bool {
+fn is_retryable(error: &Error) -> bool {
     // A tool that chose how the call ends would choose the same again.
     error.details.rpc.is_none()
         && matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::InvalidOutput | ErrorKind::Unavailable)
 }
 
-async fn once(call: &Call, caller: &dyn Caller, entry: &Entry, deadline: Instant) -> Result<Outcome, Error> {
+async fn run_once(
+    call: &Call,
+    caller: &dyn Caller,
+    entry: &Entry,
+    deadline: Instant,
+) -> Result<Outcome, Error> {
     let run = entry.runner.run(Run { call, caller, spec: &entry.spec, deadline });
-    let last = last_moment(call, entry, deadline) + GRACE;
+    let last = hard_deadline(call, entry, deadline) + GRACE;
     match tokio::time::timeout_at(last.into(), run).await {
         Ok(result) => result,
         Err(_) => {
@@ -67,8 +72,8 @@ async fn once(call: &Call, caller: &dyn Caller, entry: &Entry, deadline: Instant
 }
 
 /// When the run must be over even if its clock stopped for questions. The caller's own clock never stops.
-fn last_moment(call: &Call, entry: &Entry, deadline: Instant) -> Instant {
-    if !entry.spec.conduct.dialog {
+fn hard_deadline(call: &Call, entry: &Entry, deadline: Instant) -> Instant {
+    if !entry.spec.behavior.dialog {
         return deadline;
     }
     let stretched = deadline + Run::MAX_WAIT_FOR_ANSWERS;

@@ -3,22 +3,19 @@
 //! A job is on disk before anyone hears of it. It runs in a task of this process, under a lease that ends with the
 //! process; whoever comes after takes it over. Its id is the id of the call that made it.
 
-mod door;
-mod ending;
-mod live;
+mod execution;
+mod finish;
+mod job_caller;
+mod lazy;
 mod options;
 mod owner;
 mod recover;
+mod running;
 mod start;
 mod steady;
 mod tasks;
-mod teller;
-mod work;
 
-#[cfg(test)]
-mod tests;
-
-pub use door::JobsDoor;
+pub use lazy::LazyJobs;
 pub use options::Options;
 pub use owner::OwnerError;
 pub use steady::SteadyClock;
@@ -28,31 +25,32 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::registry::Registry;
 use crate::stores::{EventStore, JobFilter, JobStore};
-use live::Live;
 use owner::Owner;
+use running::RunningJobs;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use toolyard_protocol::{
-    Answer, Error, ErrorKind, Id, Identity, Job, JobState, OutcomeForm, Question, Redactor, Timestamp,
+    Error, ErrorKind, Id, Identity, InputRequest, InputResponse, Job, JobState, OutcomeCodec, Redactor,
+    Timestamp,
 };
 
 /// The jobs of one process.
 pub struct Jobs {
     store: Arc<dyn JobStore>,
     events: Arc<dyn EventStore>,
-    form: Arc<dyn OutcomeForm>,
+    codec: Arc<dyn OutcomeCodec>,
     clock: Arc<dyn Clock>,
     owner: Owner,
     options: Options,
-    live: Live,
+    running: RunningJobs,
     /// Tasks need the whole; they must not keep it alive.
-    me: Weak<Jobs>,
+    weak_self: Weak<Jobs>,
 }
 
 /// What stands between a job and its tool: the gates behind the admission.
 #[derive(Clone)]
-pub struct Passage {
-    pub audit: Arc<AuditLog>,
+pub struct JobGates {
+    pub audit: Arc<dyn AuditLog>,
     pub cache: Arc<Cache>,
     pub redactor: Arc<dyn Redactor>,
 }
@@ -61,7 +59,7 @@ pub struct Passage {
 pub struct Parts {
     pub store: Arc<dyn JobStore>,
     pub events: Arc<dyn EventStore>,
-    pub form: Arc<dyn OutcomeForm>,
+    pub codec: Arc<dyn OutcomeCodec>,
     /// One that does not jump: it decides when a job has expired.
     pub clock: Arc<dyn Clock>,
     pub options: Options,
@@ -71,9 +69,18 @@ impl Jobs {
     /// `id` names this process among those that share the state folder.
     pub fn open(state_dir: &std::path::Path, id: Id, parts: Parts) -> Result<Arc<Jobs>, OwnerError> {
         let owner = Owner::register(state_dir, id)?;
-        let Parts { store, events, form, clock, options } = parts;
-        let live = Live::new(&options);
-        Ok(Arc::new_cyclic(|me| Jobs { store, events, form, clock, owner, options, live, me: me.clone() }))
+        let Parts { store, events, codec, clock, options } = parts;
+        let running = RunningJobs::new(&options);
+        Ok(Arc::new_cyclic(|weak_self| Jobs {
+            store,
+            events,
+            codec,
+            clock,
+            owner,
+            options,
+            running,
+            weak_self: weak_self.clone(),
+        }))
     }
 
     pub fn store(&self) -> &Arc<dyn JobStore> {
@@ -87,7 +94,7 @@ impl Jobs {
     /// The caller's own job. Another caller's is as unknown as one that never was.
     pub async fn get(&self, id: Id, identity: &Identity) -> Result<Job, Error> {
         let job = self.store.get(id).await?;
-        job.filter(|job| job.identity == *identity).ok_or_else(|| unknown(id))
+        job.filter(|job| job.identity == *identity).ok_or_else(|| job_not_found(id))
     }
 
     pub async fn list(&self, filter: JobFilter) -> Result<Vec<Job>, Error> {
@@ -102,7 +109,7 @@ impl Jobs {
             let seen = self.events.read(Default::default()).await?.cursor;
             let job = self.get(id, identity).await?;
             let left = until.saturating_duration_since(Instant::now());
-            if job.state.is_over() || left.is_zero() {
+            if job.state.is_finished() || left.is_zero() {
                 return Ok(job);
             }
             self.events.wait(seen, left.min(Duration::from_secs(5))).await?;
@@ -113,32 +120,32 @@ impl Jobs {
     pub async fn cancel(&self, id: Id, identity: &Identity) -> Result<JobState, Error> {
         self.get(id, identity).await?;
         self.store.cancel(id, self.clock.now()).await?;
-        self.live.stop(id).await;
+        self.running.stop(id).await;
         Ok(self.get(id, identity).await?.state)
     }
 
     /// What a running job of this process waits to be told.
-    pub fn questions(&self, id: Id) -> Vec<Question> {
-        self.live.questions(id)
+    pub fn questions(&self, id: Id) -> Vec<InputRequest> {
+        self.running.questions(id)
     }
 
     /// Hands an answer to a question; `false` when no such question is open.
-    pub fn answer(&self, id: Id, key: &str, answer: Answer) -> bool {
-        self.live.answer(id, key, Ok(answer))
+    pub fn answer(&self, id: Id, key: &str, answer: InputResponse) -> bool {
+        self.running.answer(id, key, Ok(answer))
     }
 
     /// Looks after the jobs until the service is dropped: takes over those of dead processes, heeds wishes to
     /// cancel from other processes, removes what has expired.
-    pub fn tend(self: &Arc<Self>, registry: Arc<Registry>, passage: Passage) {
+    pub fn spawn_maintenance(self: &Arc<Self>, registry: Arc<Registry>, job_gates: JobGates) {
         let jobs = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 let Some(jobs) = jobs.upgrade() else { return };
                 // What fails now, because the disk is full or the file is locked, is tried again.
-                let _ = jobs.take_over_the_dead(&registry, &passage).await;
-                let _ = jobs.heed_wishes().await;
+                let _ = jobs.recover_orphaned_jobs(&registry, &job_gates).await;
+                let _ = jobs.apply_cancel_requests().await;
                 let _ = jobs.remove_expired().await;
-                let pause = jobs.options.tend_every;
+                let pause = jobs.options.maintenance_interval;
                 drop(jobs);
                 tokio::time::sleep(pause).await;
             }
@@ -147,19 +154,20 @@ impl Jobs {
 
     /// Stops everything that runs here. Repeatable work is left for the next process; other work ends as cancelled.
     pub async fn shut_down(&self) {
-        self.live.close().await;
+        self.running.close().await;
     }
 
-    async fn heed_wishes(&self) -> Result<(), Error> {
-        for id in self.live.ids() {
+    async fn apply_cancel_requests(&self) -> Result<(), Error> {
+        for id in self.running.ids() {
             if self.store.get(id).await?.is_some_and(|job| job.cancel_requested) {
-                self.live.stop(id).await;
+                self.running.stop(id).await;
             }
         }
         Ok(())
     }
 
-    async fn remove_expired(&self) -> Result<(), Error> {
+    /// Removes the jobs whose time has come; tending does so too.
+    pub async fn remove_expired(&self) -> Result<(), Error> {
         while self.store.expire(self.now(), 500).await? == 500 {}
         Ok(())
     }
@@ -169,7 +177,7 @@ impl Jobs {
     }
 }
 
-pub fn unknown(id: Id) -> Error {
+pub fn job_not_found(id: Id) -> Error {
     Error::new(ErrorKind::ResourceNotFound, format!("there is no job '{id}'"))
         .hint("'toolyard jobs list' shows the jobs; they are removed some time after their end")
 }

@@ -18,7 +18,7 @@ pub struct Options {
     /// Jobs that failed, were cancelled, or whose fate is unknown.
     pub keep_failed: Duration,
     /// How often dead processes, wishes and expired jobs are looked for.
-    pub tend_every: Duration,
+    pub maintenance_interval: Duration,
 }
 
 impl Default for Options {
@@ -32,14 +32,14 @@ impl Default for Options {
             keep_short: hour,
             keep_long: 24 * hour,
             keep_failed: 7 * 24 * hour,
-            tend_every: Duration::from_secs(1),
+            maintenance_interval: Duration::from_secs(1),
         }
     }
 }
 
 impl Options {
     /// How long a job is kept after its end.
-    pub fn keep(&self, timing: Timing, state: JobState) -> Duration {
+    pub fn retention(&self, timing: Timing, state: JobState) -> Duration {
         match (state, timing) {
             (JobState::Complete, Timing::Sync | Timing::AsyncShort | Timing::AsyncMedium) => self.keep_short,
             (JobState::Complete, Timing::AsyncLong | Timing::FireAndForget) => self.keep_long,

@@ -84,3 +84,29 @@ impl Drop for Owner {
         let _ = std::fs::remove_file(self.folder.join(self.id.to_string()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{SystemClock, SystemRandom, new_id};
+
+    #[test]
+    fn a_process_is_dead_when_its_lock_is_gone() {
+        let id = || new_id(&SystemClock, &SystemRandom);
+        let folder = std::env::temp_dir().join(format!("toolyard-owner-{}", id()));
+        let (me, other) = (Owner::register(&folder, id()).unwrap(), id());
+        assert!(me.is_dead(other), "one that was never heard of");
+        let living = Owner::register(&folder, other).unwrap();
+        assert!(!me.is_dead(other) && !me.is_dead(me.id) && me.dead().is_empty());
+        let file = folder.join("workers").join(other.to_string());
+        drop(living);
+        assert!(!file.exists());
+        // As after kill -9: the file is there and no one holds it.
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(me.dead(), [other]);
+        me.forget(other);
+        assert!(!file.exists());
+        drop(me);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

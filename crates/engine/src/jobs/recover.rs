@@ -1,7 +1,7 @@
 //! What dead processes left behind: run again where that is safe, else said to be unknown.
 
-use super::work::Work;
-use super::{Jobs, Passage};
+use super::execution::JobExecution;
+use super::{JobGates, Jobs};
 use crate::gates;
 use crate::registry::{Entry, Registry};
 use crate::stores::{Lease, Recovered};
@@ -10,10 +10,10 @@ use toolyard_protocol::{Call, Edge, Error, Job, Outcome, TraceContext, Wait};
 
 impl Jobs {
     /// Takes over every job whose worker is dead.
-    pub(super) async fn take_over_the_dead(
+    pub(super) async fn recover_orphaned_jobs(
         &self,
         registry: &Registry,
-        passage: &Passage,
+        job_gates: &JobGates,
     ) -> Result<(), Error> {
         let mut dead = self.owner.dead();
         dead.extend(self.store.owners().await?.into_iter().filter(|id| self.owner.is_dead(*id)));
@@ -26,8 +26,8 @@ impl Jobs {
                     break;
                 }
                 for recovered in taken {
-                    if let Recovered::Again(lease, job) = recovered {
-                        self.run_again(lease, *job, registry, passage).await;
+                    if let Recovered::Requeued(lease, job) = recovered {
+                        self.run_again(lease, *job, registry, job_gates).await;
                     }
                 }
             }
@@ -37,26 +37,33 @@ impl Jobs {
     }
 
     /// The tool may have changed since: it is looked up and the arguments are checked anew.
-    async fn run_again(&self, lease: Lease, job: Job, registry: &Registry, passage: &Passage) {
+    async fn run_again(&self, lease: Lease, job: Job, registry: &Registry, job_gates: &JobGates) {
         let timing = job.timing;
         let call = Call {
             identity: job.identity,
             trace: job.trace.as_deref().and_then(TraceContext::parse),
             idempotency_key: job.key,
-            wait: Wait::NotAtAll,
+            wait: Wait::NoWait,
             ..Call::new(job.id, job.tool, job.arguments, Edge::Job)
         };
         match admit(registry, &call) {
             Ok(entry) => {
-                let Some(jobs) = self.me.upgrade() else { return };
-                let (desk, _) = self.live.enter(call.id);
-                let passage = passage.clone();
-                let work =
-                    Work { lease, call, entry, begun: None, place: None, marked_running: false, passage };
-                tokio::spawn(work.run(jobs, desk, false));
+                let Some(jobs) = self.weak_self.upgrade() else { return };
+                let (worker, _) = self.running.register(call.id);
+                let job_gates = job_gates.clone();
+                let execution = JobExecution {
+                    lease,
+                    call,
+                    entry,
+                    open_record: None,
+                    permits: None,
+                    marked_running: false,
+                    job_gates,
+                };
+                tokio::spawn(execution.run(jobs, worker, false));
             }
             Err(error) => {
-                self.keep_end(lease, timing, Outcome::failure(error), false).await;
+                self.persist_end(lease, timing, Outcome::failure(error), false).await;
             }
         }
     }

@@ -1,9 +1,10 @@
 //! From a call to a job: it is kept, started, and waited for as long as the caller stays.
 
-use super::live::{Note, Seat};
-use super::work::Work;
-use super::{Jobs, Passage, unknown};
-use crate::audit::Begun;
+use super::execution::JobExecution;
+use super::running::{JobListener, JobUpdate};
+use super::{JobGates, Jobs, job_not_found};
+use crate::audit::OpenRecord;
+use crate::gates;
 use crate::registry::Entry;
 use crate::stores::{Created, NewJob};
 use std::sync::Arc;
@@ -15,59 +16,66 @@ use toolyard_protocol::{
 };
 
 /// A caller that waits to the end asks again this often whether a job of another process is over.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// How long a caller stays.
 #[derive(Clone, Copy)]
-struct Stay {
+struct WaitPolicy {
     wait: Duration,
     /// It leaves earlier when the tool goes on by itself.
-    heeds_detach: bool,
+    until_detached: bool,
 }
 
 impl Jobs {
-    /// Runs an admitted call as a job. `begun` is its audit record, ended when the work ends.
+    /// Runs an admitted call as a job. `open_record` is its audit record, ended when the work ends.
     pub async fn run(
         &self,
-        passage: Passage,
+        job_gates: JobGates,
         call: Call,
         caller: &dyn Caller,
         entry: Arc<Entry>,
-        begun: Begun,
+        open_record: Box<dyn OpenRecord>,
     ) -> Outcome {
-        let stay =
-            Stay { wait: patience(&call, &entry.spec), heeds_detach: call.wait == Wait::UntilDetached };
+        let wait_policy = WaitPolicy {
+            wait: max_wait(&call, &entry.spec),
+            until_detached: call.wait == Wait::UntilDetached,
+        };
         let keyed = call.idempotency_key.is_some();
         let (id, identity) = (call.id, call.identity.clone());
-        let place = self.live.try_place(&identity).zip(entry.controls.try_place());
-        let new = self.new_job(&call, &entry.spec, place.is_some(), passage.redactor.as_ref());
+        let permits = self.running.try_acquire(&identity).zip(entry.limiter.try_acquire());
+        let new = self.new_job(&call, &entry.spec, permits.is_some(), job_gates.redactor.as_ref());
         let marked_running = new.state == JobState::Running;
         let created = match self.store.create(new).await {
             Ok(created) => created,
-            Err(error) => return refused(begun, error.into()),
+            Err(error) => return gates::record::end(open_record, Outcome::failure(error.into())).await,
         };
-        let (id, seat) = match created {
+        let (id, listener) = match created {
             Created::New(lease) => {
-                let (desk, seat) = self.live.enter(id);
-                let work = Work { lease, call, entry, begun: Some(begun), place, marked_running, passage };
-                let Some(jobs) = self.me.upgrade() else { return Outcome::failure(stopping()) };
-                tokio::spawn(work.run(jobs, desk, !stay.wait.is_zero()));
-                (id, Some(seat))
+                let (worker, listener) = self.running.register(id);
+                let execution = JobExecution {
+                    lease,
+                    call,
+                    entry,
+                    open_record: Some(open_record),
+                    permits,
+                    marked_running,
+                    job_gates,
+                };
+                let Some(jobs) = self.weak_self.upgrade() else { return Outcome::failure(shutting_down()) };
+                tokio::spawn(execution.run(jobs, worker, !wait_policy.wait.is_zero()));
+                (id, Some(listener))
             }
             Created::Existing(job) => {
-                let (id, seat) = (job.id, self.live.sit_down(job.id));
-                let outcome = self.attend(id, &identity, seat, caller, stay).await;
+                let (id, listener) = (job.id, self.running.subscribe(job.id));
+                let outcome = self.wait_for_outcome(id, &identity, listener, caller, wait_policy).await;
                 let outcome = outcome.unwrap_or_else(Outcome::failure);
-                return match begun.end(&outcome) {
-                    Ok(_) => outcome,
-                    Err(error) => Outcome::failure(Error::from(&error)),
-                };
+                return gates::record::end(open_record, outcome).await;
             }
         };
         // Who leaves before knowing the id can never ask for the job again, unless it has a key.
-        let mut abandoned = Abandoned { jobs: self, id, armed: !keyed };
-        let outcome = self.attend(id, &identity, seat, caller, stay).await;
-        abandoned.armed = false;
+        let mut cancel_guard = CancelOnDrop { jobs: self, id, armed: !keyed };
+        let outcome = self.wait_for_outcome(id, &identity, listener, caller, wait_policy).await;
+        cancel_guard.armed = false;
         outcome.unwrap_or_else(Outcome::failure)
     }
 
@@ -95,23 +103,23 @@ impl Jobs {
     }
 
     /// Waits for a job's end, passing on what it says; after the wait, the answer is where it stands.
-    async fn attend(
+    async fn wait_for_outcome(
         &self,
         id: Id,
         identity: &toolyard_protocol::Identity,
-        seat: Option<Seat>,
+        listener: Option<JobListener>,
         caller: &dyn Caller,
-        Stay { wait, heeds_detach }: Stay,
+        WaitPolicy { wait, until_detached }: WaitPolicy,
     ) -> Result<Outcome, Error> {
         let mut until = Instant::now() + wait;
         // Who does not stay hears nothing, and is not asked.
-        if let Some(seat) = seat.filter(|_| !wait.is_zero()) {
-            let mut detached = seat.detached.clone();
-            let listening = tokio::time::timeout_at(until.into(), self.listen(id, seat, caller));
+        if let Some(listener) = listener.filter(|_| !wait.is_zero()) {
+            let mut detached = listener.detached.clone();
+            let listening = tokio::time::timeout_at(until.into(), self.forward_updates(id, listener, caller));
             tokio::select! {
                 // First, so that what the job asks when it is by itself is not put to this caller.
                 biased;
-                Ok(_) = detached.wait_for(|detached| *detached), if heeds_detach => until = Instant::now(),
+                Ok(_) = detached.wait_for(|detached| *detached), if until_detached => until = Instant::now(),
                 ended = listening => if let Ok(Some(outcome)) = ended {
                     let mut outcome = Arc::unwrap_or_clone(outcome);
                     outcome.meta.job = Some((id, end_state(&outcome)));
@@ -124,24 +132,29 @@ impl Jobs {
     }
 
     /// `None` when the job left this process unfinished.
-    async fn listen(&self, id: Id, seat: Seat, caller: &dyn Caller) -> Option<Arc<Outcome>> {
-        let Seat { end: mut ended, mut notes, .. } = seat;
+    async fn forward_updates(
+        &self,
+        id: Id,
+        listener: JobListener,
+        caller: &dyn Caller,
+    ) -> Option<Arc<Outcome>> {
+        let JobListener { end: mut ended, mut updates, .. } = listener;
         let mut questions = futures_util::stream::FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
-                note = notes.recv() => match note {
-                    Ok(Note::Progress(progress)) => caller.progress(progress),
-                    Ok(Note::Log(line)) => caller.log(line),
-                    Ok(Note::Question(question)) => questions.push(async {
+                update = updates.recv() => match update {
+                    Ok(JobUpdate::Progress(progress)) => caller.progress(progress),
+                    Ok(JobUpdate::Log(line)) => caller.log(line),
+                    Ok(JobUpdate::InputRequest(question)) => questions.push(async {
                         let key = question.key.clone();
-                        (key, caller.ask(question).await)
+                        (key, caller.request_input(question).await)
                     }),
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return end(&mut ended).await,
                 },
                 Some((key, answer)) = futures_util::StreamExt::next(&mut questions) => {
-                    self.live.answer(id, &key, answer);
+                    self.running.answer(id, &key, answer);
                 }
                 outcome = end(&mut ended) => return outcome,
             }
@@ -151,13 +164,13 @@ impl Jobs {
     /// The end of a job that is over; of one that is not, where it stands.
     pub fn outcome_of(&self, job: &toolyard_protocol::Job) -> Result<Outcome, Error> {
         let mut outcome = match (&job.outcome, job.state) {
-            (Some(kept), _) => self.form.read(kept)?,
+            (Some(encoded), _) => self.codec.read(encoded)?,
             (None, JobState::Cancelled) => {
                 Outcome::failure(Error::new(ErrorKind::Cancelled, "the job was cancelled"))
             }
-            (None, JobState::Unknown) => Outcome::failure(fate_unknown()),
-            (None, state) if state.is_over() => return Err(unknown(job.id)),
-            (None, _) => started(job.id, &job.tool, job.timing),
+            (None, JobState::Unknown) => Outcome::failure(worker_died()),
+            (None, state) if state.is_finished() => return Err(job_not_found(job.id)),
+            (None, _) => job_started(job.id, &job.tool, job.timing),
         };
         outcome.meta.job = Some((job.id, job.state));
         Ok(outcome)
@@ -169,8 +182,8 @@ async fn end(ended: &mut watch::Receiver<Option<Arc<Outcome>>>) -> Option<Arc<Ou
     ended.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-/// The answer for a job that goes on: seed 004's `job_started`.
-fn started(id: Id, tool: &str, timing: Timing) -> Outcome {
+/// The answer for a job that goes on: the `job_started` result of typed tools.
+fn job_started(id: Id, tool: &str, timing: Timing) -> Outcome {
     // Ids, canonical names and timings need no escaping.
     let data = format!(r#"{{"job_id":"{id}","tool":"{tool}","timing":"{}"}}"#, timing.as_str());
     Outcome::success(Some(Payload::json(data)))
@@ -186,47 +199,39 @@ pub fn end_state(outcome: &Outcome) -> JobState {
     }
 }
 
-fn patience(call: &Call, spec: &ToolSpec) -> Duration {
+fn max_wait(call: &Call, spec: &ToolSpec) -> Duration {
     match call.wait {
-        Wait::ToTheEnd | Wait::UntilDetached => PATIENCE.max(spec.limits.timeout * 2),
-        Wait::NotAtAll => Duration::ZERO,
+        Wait::UntilDone | Wait::UntilDetached => MAX_WAIT.max(spec.limits.timeout * 2),
+        Wait::NoWait => Duration::ZERO,
         // A plain call with a key is a job only so that it is not run twice: its caller wants the result.
-        Wait::AsDeclared => spec.timing.wait().unwrap_or(PATIENCE.max(spec.limits.timeout * 2)),
+        Wait::AsDeclared => spec.timing.wait().unwrap_or(MAX_WAIT.max(spec.limits.timeout * 2)),
     }
 }
 
-pub fn fate_unknown() -> Error {
+pub fn worker_died() -> Error {
     Error::new(ErrorKind::Unavailable, "the process that ran the job died, and no one knows how far it came")
         .hint("the tool is not declared safe to repeat; look at what it did before running it again")
 }
 
-fn stopping() -> Error {
+fn shutting_down() -> Error {
     Error::new(ErrorKind::Unavailable, "the server is shutting down")
 }
 
-fn refused(begun: Begun, error: Error) -> Outcome {
-    let outcome = Outcome::failure(error);
-    match begun.end(&outcome) {
-        Ok(_) => outcome,
-        Err(error) => Outcome::failure(Error::from(&error)),
-    }
-}
-
 /// Cancels a job whose caller went away before it was told the id.
-struct Abandoned<'a> {
+struct CancelOnDrop<'a> {
     jobs: &'a Jobs,
     id: Id,
     armed: bool,
 }
 
-impl Drop for Abandoned<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let Some(jobs) = self.jobs.me.upgrade().filter(|_| self.armed) else { return };
+        let Some(jobs) = self.jobs.weak_self.upgrade().filter(|_| self.armed) else { return };
         let id = self.id;
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = jobs.store.cancel(id, jobs.now()).await;
-                jobs.live.stop(id).await;
+                jobs.running.stop(id).await;
             });
         }
     }

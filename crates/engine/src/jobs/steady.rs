@@ -19,8 +19,8 @@ impl SteadyClock {
     pub fn open(state_dir: &Path, wall: &Arc<dyn Clock>) -> SteadyClock {
         let path = state_dir.join("steady-clock");
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let kept = std::fs::read_to_string(&path).ok().and_then(|text| parse(&text, boot.trim()));
-        kept.unwrap_or_else(|| {
+        let stored = std::fs::read_to_string(&path).ok().and_then(|text| parse(&text, boot.trim()));
+        stored.unwrap_or_else(|| {
             let clock = SteadyClock { wall_ms: wall.now().unix_ms(), boot_ms: since_boot_ms() };
             let text = format!("{} {} {}\n", boot.trim(), clock.wall_ms, clock.boot_ms);
             let temporary = state_dir.join(format!(".steady-clock-{}", std::process::id()));

@@ -1,37 +1,37 @@
 //! Named results and what people say about them.
 
-use super::Reply;
+use super::StoreFuture;
 use toolyard_protocol::{Id, Payload, Timestamp};
 
 pub trait ArtifactStore: Send + Sync {
     /// The id is the caller's, fresh for each artifact: equal content makes two artifacts, not one. The very same
     /// artifact again is given back; another one under an id that is taken is `Invalid`.
-    fn create(&self, new: NewArtifact) -> Reply<'_, Artifact>;
+    fn create(&self, new: NewArtifact) -> StoreFuture<'_, Artifact>;
 
-    fn get(&self, id: Id) -> Reply<'_, Option<Artifact>>;
+    fn get(&self, id: Id) -> StoreFuture<'_, Option<Artifact>>;
 
     /// Newest first, which is by id.
-    fn list(&self, filter: ArtifactFilter) -> Reply<'_, Vec<Artifact>>;
+    fn list(&self, filter: ArtifactFilter) -> StoreFuture<'_, Vec<Artifact>>;
 
     /// Content hashes that some artifact names, sorted, each once, those after `after`: for the blob store's garbage
     /// collection.
-    fn hashes(&self, after: Option<String>, limit: usize) -> Reply<'_, Vec<String>>;
+    fn hashes(&self, after: Option<String>, limit: usize) -> StoreFuture<'_, Vec<String>>;
 
     /// With its annotations; `false` when there was none. Those that name it as parent keep doing so.
-    fn remove(&self, id: Id) -> Reply<'_, bool>;
+    fn remove(&self, id: Id) -> StoreFuture<'_, bool>;
 }
 
 pub trait AnnotationStore: Send + Sync {
     /// `NotFound` when the artifact does not exist. The very same annotation again is given back.
-    fn add(&self, new: NewAnnotation) -> Reply<'_, Annotation>;
+    fn add(&self, new: NewAnnotation) -> StoreFuture<'_, Annotation>;
 
     /// Oldest first, which is by id.
-    fn of(&self, artifact: Id, limit: usize) -> Reply<'_, Vec<Annotation>>;
+    fn for_artifact(&self, artifact: Id, limit: usize) -> StoreFuture<'_, Vec<Annotation>>;
 
     /// Every word of the query occurs in message, source or vibe; words are runs of letters and digits, compared
-    /// without case; a trailing `*` matches a beginning. Newest first. `words.rs` has the rule in full; a query
-    /// without a word is `Invalid`.
-    fn search(&self, words: &str, limit: usize) -> Reply<'_, Vec<Annotation>>;
+    /// without case; a trailing `*` matches a beginning. Newest first. The store's `full_text.rs` has the rule in full; a
+    /// query without a word is `Invalid`.
+    fn search(&self, words: &str, limit: usize) -> StoreFuture<'_, Vec<Annotation>>;
 }
 
 /// Where something comes from.
@@ -116,7 +116,7 @@ impl From<NewAnnotation> for Annotation {
 
 impl Annotation {
     /// What can be searched.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
         [Some(&self.message), self.source.as_ref(), self.vibe.as_ref()]
             .into_iter()
             .flatten()

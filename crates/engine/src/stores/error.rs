@@ -28,11 +28,11 @@ pub enum StoreError {
 
 impl StoreError {
     /// The caller's id is fresh for each new thing; this one is not.
-    pub(crate) fn taken(what: &str, id: Id) -> StoreError {
+    pub fn id_taken(what: &str, id: Id) -> StoreError {
         StoreError::Invalid(format!("another {what} has the id '{id}' already; use a fresh one"))
     }
 
-    pub(crate) fn no_identity(id: &str) -> StoreError {
+    pub fn node_not_found(id: &str) -> StoreError {
         StoreError::NotFound { what: "identity", id: id.to_owned() }
     }
 }

@@ -1,19 +1,19 @@
 //! The log of events: numbered, bounded, readable from a cursor.
 
-use super::Reply;
+use super::StoreFuture;
 use std::time::Duration;
 use toolyard_protocol::{Event, Payload, Timestamp};
 
 pub trait EventStore: Send + Sync {
     /// Appends and gives the number. Beyond the ring's size the oldest leave.
-    fn append(&self, event: NewEvent) -> Reply<'_, u64>;
+    fn append(&self, event: NewEvent) -> StoreFuture<'_, u64>;
 
     /// Events after the cursor, oldest first. `StoreError::CursorExpired` when some of them have left the ring;
     /// a cursor beyond the newest event is `StoreError::Invalid`.
-    fn read(&self, query: EventQuery) -> Reply<'_, EventPage>;
+    fn read(&self, query: EventQuery) -> StoreFuture<'_, EventPage>;
 
     /// Waits until there is an event after `seq`, of this process or another; at most `timeout`.
-    fn wait(&self, seq: u64, timeout: Duration) -> Reply<'_, ()>;
+    fn wait(&self, seq: u64, timeout: Duration) -> StoreFuture<'_, ()>;
 }
 
 #[derive(Clone, Debug)]

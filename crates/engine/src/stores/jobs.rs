@@ -1,6 +1,6 @@
 //! Jobs as a store keeps them: leased to one worker at a time, fenced, deduplicated by key.
 
-use super::{Durability, Reply};
+use super::{Durability, StoreFuture};
 use std::time::Duration;
 use toolyard_protocol::{Id, Identity, Job, JobState, Payload, Progress, Timestamp, Timing};
 
@@ -12,43 +12,43 @@ use toolyard_protocol::{Id, Identity, Job, JobState, Payload, Progress, Timestam
 pub trait JobStore: Send + Sync {
     /// Keeps a new job, on disk when the reply comes. A job of the same caller, tool and key is given back instead,
     /// whatever the bounds say. An id that is taken is `Invalid`.
-    fn create(&self, new: NewJob) -> Reply<'_, Created>;
+    fn create(&self, new: NewJob) -> StoreFuture<'_, Created>;
 
     /// `Pending` → `Running`, by the worker that holds the lease; a job that runs already is `Invalid`.
-    fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> Reply<'_, Change>;
+    fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult>;
 
     /// Replaces what was said before.
-    fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> Reply<'_, Change>;
+    fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> StoreFuture<'_, UpdateResult>;
 
     /// `Running` ↔ `InputRequired`; the state it has already is no change. A pending job is `Invalid`.
-    fn waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> Reply<'_, Change>;
+    fn set_waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult>;
 
     /// The end, of a pending job too. Exactly one `finish` of a job ever takes effect.
-    fn finish(&self, lease: Lease, ending: Ending, durability: Durability) -> Reply<'_, Change>;
+    fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult>;
 
     /// Marks the wish. A pending job ends as cancelled at once. Gives the state after; a job that is over stays as it
     /// is, one that does not exist is `NotFound`. On disk when the reply comes.
-    fn cancel(&self, id: Id, now: Timestamp) -> Reply<'_, JobState>;
+    fn cancel(&self, id: Id, now: Timestamp) -> StoreFuture<'_, JobState>;
 
     /// Takes over what a dead worker held: pending jobs and repeatable running ones become `Pending` under a new
     /// lease of `to` with a higher fence; running ones that are not repeatable become `Unknown`; those with a cancel
     /// wish become `Cancelled`. Oldest first, at most `limit` jobs; call again until none comes. A job to be run again
     /// has neither start nor progress. Taking over from oneself is `Invalid`.
-    fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> Reply<'_, Vec<Recovered>>;
+    fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Recovered>>;
 
     /// Workers that hold jobs which are not over, sorted.
-    fn owners(&self) -> Reply<'_, Vec<Id>>;
+    fn owners(&self) -> StoreFuture<'_, Vec<Id>>;
 
-    fn get(&self, id: Id) -> Reply<'_, Option<Job>>;
+    fn get(&self, id: Id) -> StoreFuture<'_, Option<Job>>;
 
     /// Newest first.
-    fn list(&self, filter: JobFilter) -> Reply<'_, Vec<Job>>;
+    fn list(&self, filter: JobFilter) -> StoreFuture<'_, Vec<Job>>;
 
     /// How many of a caller's jobs (of all callers without one) are in each state that occurs, in the states' order.
-    fn count(&self, identity: Option<Identity>) -> Reply<'_, Vec<(JobState, u64)>>;
+    fn count(&self, identity: Option<Identity>) -> StoreFuture<'_, Vec<(JobState, u64)>>;
 
     /// Removes jobs that are over and whose time has come; gives how many. At most `limit`, the longest due first.
-    fn expire(&self, now: Timestamp, limit: usize) -> Reply<'_, u64>;
+    fn expire(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, u64>;
 }
 
 #[derive(Clone, Debug)]
@@ -89,14 +89,14 @@ pub struct Lease {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    Made,
+pub enum UpdateResult {
+    Applied,
     /// Another worker has the job, it is over, or it is gone.
     LeaseLost,
 }
 
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct JobEnd {
     /// One of the states that are over, else `Invalid`.
     pub state: JobState,
     pub outcome: Option<Payload>,
@@ -119,6 +119,6 @@ pub struct JobFilter {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recovered {
     /// To be run again, by whoever took over.
-    Again(Lease, Box<Job>),
-    Over(Id, JobState),
+    Requeued(Lease, Box<Job>),
+    Ended(Id, JobState),
 }

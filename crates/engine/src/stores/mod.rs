@@ -1,40 +1,36 @@
-//! What outlives a process, behind traits: jobs, events, kept results, limits, artifacts, annotations, graph, archive.
+//! What outlives a process, behind traits: jobs, events, cached results, limits, artifacts, annotations, graph, archive.
 //!
-//! Every implementation passes one suite. The one in memory is the model the others are compared with.
+//! The implementations, and the suite that all of them pass, are in the store.
 
+mod archive;
 mod artifacts;
-mod bounds;
-mod bucket;
+mod cache;
 mod error;
 mod events;
 mod graph;
 mod jobs;
-mod kept;
-pub mod memory;
-mod notice;
-pub mod sqlite;
-#[cfg(test)]
-mod suite;
-mod words;
+mod limits;
 
+pub use archive::{ArchiveEntry, ArchiveQuery, ArchiveStore};
 pub use artifacts::{
     Annotation, AnnotationStore, Artifact, ArtifactFilter, ArtifactStore, Lineage, NewAnnotation, NewArtifact,
 };
+pub use cache::{CacheRow, CacheStore};
 pub use error::StoreError;
 pub use events::{EventPage, EventQuery, EventStore, NewEvent};
 pub use graph::{
-    Connection, Direction, Found, GraphQuery, GraphStore, Hint, Identity, IdentityFilter, Tag, Walk,
+    Direction, GraphLink, GraphNode, GraphNodeFilter, GraphQuery, GraphStore, Hint, ReachedNode, Tag, Walk,
 };
-pub use jobs::{Change, Created, Ending, JobFilter, JobStore, Lease, NewJob, Recovered};
-pub use kept::{Archive, ArchiveEntry, ArchiveQuery, CacheStore, KeptRow, LimitStore};
+pub use jobs::{Created, JobEnd, JobFilter, JobStore, Lease, NewJob, Recovered, UpdateResult};
+pub use limits::LimitStore;
 
 use std::future::Future;
 use std::pin::Pin;
 
 /// What a store's method gives. Dropping it does not take back what was asked for.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// When a change counts as made.
+/// When a change counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// On disk: survives a power cut.

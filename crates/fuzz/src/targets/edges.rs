@@ -9,20 +9,21 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
 use toolyard_edges::{InProcess, Mcp, McpOptions, Options, Services, serve_framed, serve_stdio};
-use toolyard_engine::audit::{AuditLog, Options as AuditOptions};
-use toolyard_engine::cache::{Cache, Options as CacheOptions};
+use toolyard_engine::cache::Options as CacheOptions;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
-use toolyard_engine::jobs::JobsDoor;
-use toolyard_engine::{Candidate, Controls, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot};
+use toolyard_engine::jobs::LazyJobs;
+use toolyard_engine::{Candidate, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot, ToolLimiter};
+use toolyard_formats::redact::by_name::View;
+use toolyard_formats::schema::Schema;
 use toolyard_protocol::{
-    About, Annotations, Conduct, Digest, ExposedName, Limits, NothingSecret, Outcome, Payload, Sandbox,
+    About, Annotations, Behavior, Digest, ExposedName, Limits, NoopRedactor, Outcome, Payload, Sandbox,
     Timing, ToolName, ToolSpec,
 };
-use toolyard_wire::schema::Schema;
-use toolyard_wire::view::View;
+use toolyard_store::audit::{FileAuditLog, Options as AuditOptions};
+use toolyard_store::sqlite::open_cache;
 
 /// A stream that never ends is left after so long; that is no fault.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STREAM_TIMEOUT: Duration = Duration::from_millis(100);
 const MAX_BODY: usize = 16 * 1024;
 
 pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
@@ -49,21 +50,21 @@ pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
     Ok(vec![
         target(
             "http",
-            by(runtime.clone(), move |stream| {
+            over_stream(runtime.clone(), move |stream| {
                 let http = http.clone();
                 async move { http.serve(stream).await }
             }),
         ),
         target(
             "lines",
-            by(runtime.clone(), move |stream| {
+            over_stream(runtime.clone(), move |stream| {
                 let (input, output) = tokio::io::split(stream);
                 serve_stdio(in_lines.clone(), input, output, MAX_BODY, std::future::pending())
             }),
         ),
         target(
             "frames",
-            by(runtime.clone(), move |stream| {
+            over_stream(runtime.clone(), move |stream| {
                 let (input, output) = tokio::io::split(stream);
                 serve_framed(in_frames.clone(), input, output, MAX_BODY, std::future::pending())
             }),
@@ -72,14 +73,14 @@ pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
 }
 
 /// Sends the input, ends the sending, and reads all there is to read.
-fn by<F: Future<Output = ()>>(
+fn over_stream<F: Future<Output = ()>>(
     runtime: Rc<Runtime>,
     serve: impl Fn(DuplexStream) -> F,
 ) -> impl Fn(&[u8]) -> u64 {
     move |input| {
         let (ours, theirs) = tokio::io::duplex(256 * 1024);
         let (mut read, mut write) = tokio::io::split(ours);
-        let talk = async {
+        let exchange = async {
             // Fails when the other side has heard enough.
             let _ = write.write_all(input).await;
             let _ = write.shutdown().await;
@@ -89,8 +90,8 @@ fn by<F: Future<Output = ()>>(
         };
         runtime.block_on(async {
             let served = serve(theirs);
-            let both = async { tokio::join!(served, talk).1 };
-            tokio::time::timeout(PATIENCE, both).await.unwrap_or(1)
+            let both = async { tokio::join!(served, exchange).1 };
+            tokio::time::timeout(STREAM_TIMEOUT, both).await.unwrap_or(1)
         })
     }
 }
@@ -98,9 +99,9 @@ fn by<F: Future<Output = ()>>(
 /// A number for the statuses, codes and hints of an answer, whatever else it says.
 fn codes_in(answer: &str) -> u64 {
     let mut state = DefaultHasher::new();
-    for mark in ["HTTP/1.1 ", "\"code\":", "\"hint\":\"", "\"message\":\""] {
-        for (at, _) in answer.match_indices(mark).take(8) {
-            let rest = answer[at + mark.len()..].chars().take(12);
+    for prefix in ["HTTP/1.1 ", "\"code\":", "\"hint\":\"", "\"message\":\""] {
+        for (at, _) in answer.match_indices(prefix).take(8) {
+            let rest = answer[at + prefix.len()..].chars().take(12);
             rest.take_while(|sign| !matches!(sign, ',' | '\'')).collect::<String>().hash(&mut state);
         }
     }
@@ -111,18 +112,18 @@ fn engine(folder: &Path) -> Result<Arc<Engine>, String> {
     std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let audit =
-        AuditLog::open(folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View));
+        FileAuditLog::open(folder, AuditOptions::default(), clock.clone(), random.clone(), Arc::new(View));
     let audit = audit.map_err(|error| error.to_string())?;
-    let cache = Cache::open(folder, CacheOptions::default(), clock.clone());
+    let cache = open_cache(folder, CacheOptions::default(), clock.clone());
     let registry = Arc::new(Registry::new(Snapshot::build(vec![echo()?], Vec::new())));
-    let (jobs, redactor) = (JobsDoor::shut(), Arc::new(NothingSecret));
+    let (jobs, redactor) = (LazyJobs::unavailable(), Arc::new(NoopRedactor));
     Ok(Arc::new(Engine {
         registry,
         audit,
         cache,
         redactor,
         jobs,
-        crowd: toolyard_engine::Crowd::new(100),
+        call_limit: toolyard_engine::CallLimit::new(100),
         clock,
         random,
     }))
@@ -147,7 +148,7 @@ fn echo() -> Result<Candidate, String> {
         annotations: Annotations::default(),
         timing: Timing::Sync,
         limits: Limits { timeout: Duration::from_secs(5), input: 1 << 20, output: 1 << 20 },
-        conduct: Conduct::default(),
+        behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
         examples: Vec::new(),
         digest: Digest::ZERO,
@@ -156,7 +157,7 @@ fn echo() -> Result<Candidate, String> {
     };
     let schema = Schema::compile(SCHEMA.as_bytes()).map_err(|_| "the schema of echo".to_owned())?;
     let entry = Entry {
-        controls: Arc::new(Controls::new(&spec.conduct)),
+        limiter: Arc::new(ToolLimiter::new(&spec.behavior)),
         spec,
         runner: Box::new(Echo),
         input: Some(Box::new(schema)),

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use toolyard_protocol::Limits;
-use toolyard_runtimes::child::Launcher;
-use toolyard_runtimes::{Defaults, Host, Loader, Walls};
+use toolyard_runtimes::Host;
+use toolyard_sandbox::Launcher;
+use toolyard_yard::{Defaults, Loader, SandboxPolicy};
 
 pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
     let limits = Limits { timeout: Duration::from_secs(5), input: 65536, output: 65536 };
@@ -18,7 +19,7 @@ pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
         Arc::new(Host::new([("PATH".into(), "/usr/bin:/bin".into())])),
         Arc::new(launcher),
         Defaults { pack: limits, manifest: limits },
-        Walls::default(),
+        SandboxPolicy::default(),
     ));
     let reader = |path: &'static str| {
         let loader = loader.clone();

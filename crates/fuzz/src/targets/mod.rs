@@ -3,22 +3,22 @@
 
 mod edges;
 mod files;
-mod texts;
+mod parsers;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 pub struct Target {
     pub name: &'static str,
-    pub run: Box<Reader>,
+    pub run: Box<TargetFn>,
 }
 
 /// From an input to the kind of its answer.
-pub type Reader = dyn Fn(&[u8]) -> u64;
+pub type TargetFn = dyn Fn(&[u8]) -> u64;
 
 /// Every target; `folder` is theirs to write in.
 pub fn all(folder: &Path) -> Result<Vec<Target>, String> {
-    let mut targets = texts::targets();
+    let mut targets = parsers::targets();
     targets.extend(files::targets(folder)?);
     targets.extend(edges::targets(folder)?);
     Ok(targets)

@@ -1,11 +1,11 @@
 //! A typed tool as an entry of the registry.
 
 use std::sync::Arc;
-use toolyard_engine::{Candidate, Controls, Entry, Run, RunFuture, Runner};
+use toolyard_engine::{Candidate, Entry, Run, RunFuture, Runner, ToolLimiter};
 use toolyard_protocol::name::NameError;
 use toolyard_protocol::{
-    About, Check, Conduct, Context, Digest, Error, ErrorKind, ExposedName, Limits, Outcome, Payload, Sandbox,
-    Timing, ToolName, ToolSpec, Version, Violation,
+    About, Behavior, Check, Context, Digest, Error, ErrorKind, ExposedName, Limits, Outcome, Payload,
+    Sandbox, Timing, ToolName, ToolSpec, Version, Violation,
 };
 use toolyard_wire::typed::{Typed, TypedSpec};
 
@@ -15,10 +15,16 @@ const SOURCE: &str = "builtin";
 pub fn candidate(tool: Arc<dyn Typed>) -> Result<Candidate, NameError> {
     let spec = spec(tool.spec())?;
     // A job is made only of arguments that the tool takes; without a job the run itself refuses them.
-    let input = (spec.timing != Timing::Sync).then(|| Box::new(Taken(tool.clone())) as Box<dyn Check>);
-    let controls = Arc::new(Controls::new(&spec.conduct));
-    let entry =
-        Entry { spec, runner: Box::new(Inside(tool)), input, output: None, cache_key: None, controls };
+    let input = (spec.timing != Timing::Sync).then(|| Box::new(TypedCheck(tool.clone())) as Box<dyn Check>);
+    let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
+    let entry = Entry {
+        spec,
+        runner: Box::new(InProcessRunner(tool)),
+        input,
+        output: None,
+        cache_key: None,
+        limiter,
+    };
     Ok(Candidate { entry: Arc::new(entry), enabled: true })
 }
 
@@ -38,7 +44,7 @@ fn spec(typed: &TypedSpec) -> Result<ToolSpec, NameError> {
         annotations: typed.annotations,
         timing: typed.timing,
         limits: Limits { timeout: typed.timeout, input: typed.input, output: typed.output },
-        conduct: Conduct::default(),
+        behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
         examples: Vec::new(),
         digest: digest(typed, version),
@@ -63,28 +69,30 @@ fn digest(typed: &TypedSpec, version: &str) -> Digest {
 }
 
 /// Runs in this process: nothing is started, and dropping the future ends it.
-struct Inside(Arc<dyn Typed>);
+struct InProcessRunner(Arc<dyn Typed>);
 
-impl Runner for Inside {
+impl Runner for InProcessRunner {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(async move {
             let context = Context { call: run.call, caller: run.caller, deadline: run.deadline };
             let work = self.0.run(&run.call.arguments, context);
             let Ok(ended) = tokio::time::timeout_at(run.deadline.into(), work).await else {
-                return Err(late(run.spec));
+                return Err(timeout_error(run.spec));
             };
-            ended.and_then(|response| fitting(run.spec, response)).map(|data| Outcome::success(Some(data)))
+            ended
+                .and_then(|response| check_output_size(run.spec, response))
+                .map(|data| Outcome::success(Some(data)))
         })
     }
 }
 
-fn late(spec: &ToolSpec) -> Error {
+fn timeout_error(spec: &ToolSpec) -> Error {
     let limit = spec.limits.timeout.as_millis();
     let message = format!("'{}' did not finish in time (its limit is {limit} ms)", spec.exposed);
     Error::new(ErrorKind::Timeout, message)
 }
 
-fn fitting(spec: &ToolSpec, response: Payload) -> Result<Payload, Error> {
+fn check_output_size(spec: &ToolSpec, response: Payload) -> Result<Payload, Error> {
     if response.len() <= spec.limits.output {
         return Ok(response);
     }
@@ -98,9 +106,9 @@ fn fitting(spec: &ToolSpec, response: Payload) -> Result<Payload, Error> {
 }
 
 /// The rule of the type, for those who ask before the run.
-struct Taken(Arc<dyn Typed>);
+struct TypedCheck(Arc<dyn Typed>);
 
-impl Check for Taken {
+impl Check for TypedCheck {
     fn check(&self, arguments: &Payload) -> Result<(), Vec<Violation>> {
         self.0.check(arguments)
     }

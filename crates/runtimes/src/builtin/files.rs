@@ -1,6 +1,6 @@
 //! Files of the yard that a caller names: opened beneath its root, whatever the name tries.
 
-use crate::beneath::{self, Walk};
+use crate::beneath::{self, LinkPolicy};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
 
 /// The folder files may come from, and the one inside it that they may not.
-pub struct Files {
+pub struct YardFiles {
     root: PathBuf,
     state: PathBuf,
 }
 
-impl Files {
-    pub fn new(root: PathBuf, state: PathBuf) -> Files {
-        Files { root, state }
+impl YardFiles {
+    pub fn new(root: PathBuf, state: PathBuf) -> YardFiles {
+        YardFiles { root, state }
     }
 
     /// A regular file, for reading. Names are relative to the yard's root; a link may not lead out of it.
     pub fn open(&self, name: &str) -> Result<File, Error> {
-        let file = open_beneath(&self.root, name).map_err(|error| refused(name, &error))?;
-        let meta = file.metadata().map_err(|error| refused(name, &error))?;
+        let file = open_beneath(&self.root, name).map_err(|error| open_error(name, &error))?;
+        let meta = file.metadata().map_err(|error| open_error(name, &error))?;
         if !meta.is_file() {
             return Err(Error::new(ErrorKind::InvalidInput, "'file_path' names something that is no file"));
         }
         // By the file that was opened, not by its name: a link or another spelling leads to it too.
         let opened = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let opened = opened.map_err(|error| refused(name, &error))?;
+        let opened = opened.map_err(|error| open_error(name, &error))?;
         let state = std::fs::canonicalize(&self.state).unwrap_or_else(|_| self.state.clone());
         if opened.starts_with(&state) {
             return Err(Error::new(ErrorKind::Forbidden, "'file_path' lies in the yard's state folder")
@@ -40,10 +40,10 @@ impl Files {
 fn open_beneath(root: &Path, name: &str) -> std::io::Result<File> {
     let folder =
         std::fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(root)?;
-    beneath::open(folder.as_fd(), name, beneath::READ, Walk::Links).map(File::from)
+    beneath::open(folder.as_fd(), name, beneath::READ, LinkPolicy::Follow).map(File::from)
 }
 
-fn refused(name: &str, error: &std::io::Error) -> Error {
+fn open_error(name: &str, error: &std::io::Error) -> Error {
     let (kind, what, hint) = match error.raw_os_error() {
         Some(libc::EXDEV) => {
             (ErrorKind::Forbidden, "'file_path' leads out of the yard", "name a file beneath the yard's root")
@@ -95,7 +95,7 @@ mod tests {
         let fifo = CString::new(root.join("fifo").to_str().unwrap()).unwrap();
         // SAFETY: the name ends in NUL.
         assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
-        let files = Files::new(root.clone(), root.join(".toolyard"));
+        let files = YardFiles::new(root.clone(), root.join(".toolyard"));
         for good in ["a.txt", "./a.txt", "sub/../a.txt", "sub/within"] {
             let mut text = String::new();
             files.open(good).unwrap().read_to_string(&mut text).unwrap();

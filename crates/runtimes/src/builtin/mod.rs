@@ -10,15 +10,15 @@ mod files;
 mod graph;
 mod group;
 mod job;
-mod rules;
 mod services;
 mod tool;
+mod validate;
 mod yard;
 
 pub use config::{ConfigView, Section, Setting};
-pub use files::Files;
+pub use files::YardFiles;
 pub use group::{Group, Selection};
-pub use services::{Services, Stores, StoresDoor};
+pub use services::{LazyStores, Services, Stores};
 
 use std::sync::Arc;
 use toolyard_engine::Candidate;

@@ -1,14 +1,15 @@
 //! What built-in tools work with. Made once, shared by all of them.
 
 use super::config::ConfigView;
-use super::files::Files;
+use super::files::YardFiles;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use toolyard_engine::Registry;
 use toolyard_engine::clock::{Clock, Random, new_id};
-use toolyard_engine::jobs::{Jobs, JobsDoor};
+use toolyard_engine::jobs::{Jobs, LazyJobs};
 use toolyard_engine::stores::{AnnotationStore, ArtifactStore, GraphStore, NewEvent};
-use toolyard_engine::{Blobs, Registry};
 use toolyard_protocol::{Error, ErrorKind, Format, Id, Timestamp};
+use toolyard_store::Blobs;
 use toolyard_wire::typed;
 
 pub struct Services {
@@ -16,9 +17,9 @@ pub struct Services {
     pub registry: Weak<Registry>,
     pub config: Arc<dyn ConfigView>,
     /// Jobs, and through them events.
-    pub jobs: JobsDoor,
-    pub stores: StoresDoor,
-    pub files: Files,
+    pub jobs: LazyJobs,
+    pub stores: LazyStores,
+    pub files: YardFiles,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -49,7 +50,7 @@ impl Services {
     }
 
     /// Tells whoever listens that something happened.
-    pub async fn announce(&self, kind: &str, subject: Id, data: &impl Serialize) -> Result<(), Error> {
+    pub async fn emit_event(&self, kind: &str, subject: Id, data: &impl Serialize) -> Result<(), Error> {
         let data = typed::write(data, Format::Json)?;
         let event =
             NewEvent { at: self.now(), kind: kind.to_owned(), subject: Some(subject.to_string()), data };
@@ -58,23 +59,23 @@ impl Services {
     }
 }
 
-type Open = Box<dyn Fn() -> Result<Stores, Error> + Send + Sync>;
+type OpenStores = Box<dyn Fn() -> Result<Stores, Error> + Send + Sync>;
 
 /// The way to the stores: opened by the first who needs one, so that listing tools touches no file.
-pub struct StoresDoor {
+pub struct LazyStores {
     opened: OnceLock<Stores>,
     /// Held while opening, so that it happens once. A failure is tried again by the next who comes.
-    open: Mutex<Open>,
+    open: Mutex<OpenStores>,
 }
 
-impl StoresDoor {
-    pub fn new(open: impl Fn() -> Result<Stores, Error> + Send + Sync + 'static) -> StoresDoor {
-        StoresDoor { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
+impl LazyStores {
+    pub fn new(open: impl Fn() -> Result<Stores, Error> + Send + Sync + 'static) -> LazyStores {
+        LazyStores { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
     }
 
     /// For those who keep nothing.
-    pub fn shut() -> StoresDoor {
-        StoresDoor::new(|| Err(Error::new(ErrorKind::Unavailable, "nothing is kept here")))
+    pub fn unavailable() -> LazyStores {
+        LazyStores::new(|| Err(Error::new(ErrorKind::Unavailable, "nothing is kept here")))
     }
 
     pub fn get(&self) -> Result<&Stores, Error> {

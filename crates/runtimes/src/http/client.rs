@@ -1,13 +1,13 @@
 //! The pooled HTTP clients: one that reaches only the open internet, one for tools that may reach private hosts.
 
 use super::UrlTemplate;
-use super::address::is_public;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, redirect};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_sandbox::is_public;
 
 /// Made at the first request: reading the machine's certificates takes a while, and most yards need none.
 #[derive(Default)]
@@ -33,20 +33,20 @@ fn build(allow_private: bool) -> Result<Client, String> {
         .connect_timeout(Duration::from_secs(10))
         .pool_idle_timeout(Duration::from_secs(60))
         .pool_max_idle_per_host(16);
-    let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)) };
+    let builder = if allow_private { builder } else { builder.dns_resolver(Arc::new(PublicResolver)) };
     builder.build().map_err(|error| error.to_string())
 }
 
 /// A redirect to another host would carry headers and body to someone the file does not name.
 fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let there = attempt.url();
-    let place = |url: &reqwest::Url| {
+    let target = attempt.url();
+    let origin = |url: &reqwest::Url| {
         (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
     };
-    let same = attempt.previous().last().is_some_and(|from| place(from) == place(there));
+    let same = attempt.previous().last().is_some_and(|from| origin(from) == origin(target));
     if !same {
         let message =
-            format!("a redirect to another host ({}) is not followed", there.host_str().unwrap_or("?"));
+            format!("a redirect to another host ({}) is not followed", target.host_str().unwrap_or("?"));
         return attempt.error(message);
     }
     if attempt.previous().len() > 5 {
@@ -57,9 +57,9 @@ fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
 
 /// Resolves names, but only to addresses of the open internet; checked here, at the address that is then used,
 /// so that a name can't change its mind in between.
-struct PublicOnly;
+struct PublicResolver;
 
-impl Resolve for PublicOnly {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let host = name.as_str().to_owned();

@@ -1,23 +1,21 @@
 //! Runs a tool that is an HTTP request.
 
-mod address;
 mod client;
-mod reply;
+mod response;
 mod url;
 
-pub use address::is_public;
 pub use client::Clients;
 pub use url::UrlTemplate;
 
+use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
-use crate::yard::Declared;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 use toolyard_engine::{Run, RunFuture, Runner};
+use toolyard_formats::json;
+use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome};
-use toolyard_wire::json;
-use toolyard_wire::template::{Input, Template};
 
 /// Everything about the request that does not change from call to call.
 pub struct HttpRunner {
@@ -28,13 +26,13 @@ pub struct HttpRunner {
     pub allow_private: bool,
     pub clients: Arc<Clients>,
     /// Secrets that header templates may use.
-    pub declared: Vec<Declared>,
+    pub secret_bindings: Vec<SecretBinding>,
     pub secrets: Arc<Secrets>,
 }
 
 /// What is sent.
 pub enum Body {
-    /// `{"input": payload}`, as seed 002 does.
+    /// `{"input": payload}`, as the toolpack format has it.
     Input,
     Payload,
     None,
@@ -57,15 +55,15 @@ impl Runner for HttpRunner {
         })
     }
 
-    fn secrets_mark(&self) -> Option<[u8; 32]> {
-        self.secrets.mark(self.declared.iter().map(|secret| &secret.name))
+    fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
+        self.secrets.fingerprint(self.secret_bindings.iter().map(|secret| &secret.name))
     }
 }
 
 impl HttpRunner {
     async fn exchange(&self, run: &Run<'_>) -> Result<Outcome, Error> {
         let input = Input::new(&run.call.arguments)?;
-        let url = self.url.fill(&input)?;
+        let url = self.url.render(&input)?;
         let headers = self.headers(&input)?;
         let client = self.clients.get(self.allow_private).map_err(|what| {
             Error::new(ErrorKind::Internal, format!("the HTTP client cannot be made: {what}"))
@@ -75,7 +73,7 @@ impl HttpRunner {
             request = request.body(body);
         }
         let response = request.send().await.map_err(|error| client::explain(&error, &self.url))?;
-        reply::read(response, run.spec.limits.output, self.secrets.as_ref()).await
+        response::read(response, run.spec.limits.output, self.secrets.as_ref()).await
     }
 
     fn headers(&self, input: &Input) -> Result<HeaderMap, Error> {
@@ -84,7 +82,7 @@ impl HttpRunner {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let secrets = self
-            .declared
+            .secret_bindings
             .iter()
             .map(|secret| self.secrets.get(&secret.name).map(|value| (secret.variable.clone(), value)));
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;

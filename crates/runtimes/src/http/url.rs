@@ -1,8 +1,8 @@
 //! URLs with templates: scheme, host and port are fixed in the file, values only ever fill path and query.
 
 use reqwest::Url;
+use toolyard_formats::template::{Input, Target, Template};
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_wire::template::{Input, Target, Template};
 
 pub struct UrlTemplate {
     template: Template,
@@ -42,7 +42,7 @@ impl UrlTemplate {
         !self.template.secrets_used().is_empty()
     }
 
-    pub fn fill(&self, input: &Input) -> Result<Url, Error> {
+    pub fn render(&self, input: &Input) -> Result<Url, Error> {
         let text = self.template.render(input)?;
         let refuse = |what: &str| {
             Error::new(ErrorKind::InvalidInput, format!("the arguments do not give a usable URL: {what}"))
@@ -81,7 +81,7 @@ mod tests {
         let mut quoted = Vec::new();
         toolyard_protocol::text::push_json_string(&mut quoted, value);
         let payload = Payload::json([b"{\"v\":".as_slice(), &quoted, b"}"].concat());
-        let url = template.fill(&Input::new(&payload).unwrap()).map_err(|error| error.message)?;
+        let url = template.render(&Input::new(&payload).unwrap()).map_err(|error| error.message)?;
         Ok(url.to_string())
     }
 

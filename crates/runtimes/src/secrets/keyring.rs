@@ -1,6 +1,6 @@
 //! The kernel's keyring: `keyctl add user toolyard:NAME VALUE @u` puts a secret there, and no file ever holds it.
 
-use super::known::Value;
+use super::loaded::Value;
 use super::{MAX_BYTES, check};
 use std::ffi::CString;
 use toolyard_protocol::SecretName;

@@ -2,57 +2,65 @@
 //!
 //! A value leaves this module in two ways only: to the tool that declares it, and into the search that hides it.
 
+mod folder_stamp;
 mod keyring;
-mod known;
-mod look;
+mod loaded;
 mod store;
 
-pub use known::{Listed, Source};
+pub use loaded::{SecretListing, Source};
 
 use crate::host::Host;
-use known::Known;
+use loaded::LoadedSecrets;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::Store;
+use toolyard_formats::redact::by_value::{MIN_CHARS, SecretRedactor};
 use toolyard_protocol::{Error, ErrorKind, Payload, Redactor, SecretName};
-use toolyard_wire::redact::{Hidden, MIN_CHARS};
 
 /// How long a secret that another process set may stay unknown to the search. Whoever is given a value looks anew.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 16 << 10;
+
+/// One secret of one tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretBinding {
+    /// The environment variable, or the name in header templates.
+    pub variable: String,
+    pub name: SecretName,
+}
 
 pub struct Secrets {
     store: Store,
-    known: Mutex<Known>,
-    born: Instant,
-    /// Milliseconds after `born` when the folder is looked at again.
-    next_look: AtomicU64,
+    loaded: Mutex<LoadedSecrets>,
+    started: Instant,
+    /// Milliseconds after `started` when the folder is looked at again.
+    next_refresh: AtomicU64,
     /// There is nothing to hide: most yards have no secrets and must not pay for them.
-    quiet: AtomicBool,
+    nothing_to_redact: AtomicBool,
 }
 
 impl Secrets {
     pub fn new(state: &Path, host: &Host) -> Secrets {
         Secrets {
             store: Store::new(state.join("secrets")),
-            known: Mutex::new(Known::of_environment(host)),
-            born: Instant::now(),
-            next_look: AtomicU64::new(0),
-            quiet: AtomicBool::new(false),
+            loaded: Mutex::new(LoadedSecrets::of_environment(host)),
+            started: Instant::now(),
+            next_refresh: AtomicU64::new(0),
+            nothing_to_redact: AtomicBool::new(false),
         }
     }
 
     /// The value, for the tool that declares it.
     pub fn get(&self, name: &SecretName) -> Result<String, Error> {
-        let mut known = self.look();
-        known.ask_keyring(name);
-        self.quiet.store(known.hidden.is_empty(), Ordering::Relaxed);
-        if let Some(problem) = &known.problem {
+        let mut loaded = self.refresh();
+        loaded.load_from_keyring(name);
+        self.nothing_to_redact.store(loaded.hidden.is_empty(), Ordering::Relaxed);
+        if let Some(problem) = &loaded.problem {
             return Err(Error::new(ErrorKind::Unavailable, problem.clone()));
         }
-        match known.find(name) {
+        match loaded.find(name) {
             Some(Ok(value)) => Ok(value.to_owned()),
             Some(Err(problem)) => {
                 let message = format!("the secret '{name}' cannot be used: {problem}");
@@ -66,14 +74,14 @@ impl Secrets {
     }
 
     /// Changes when one of the values changes, and tells nothing about them; `None` for no names.
-    pub fn mark<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<[u8; 32]> {
+    pub fn fingerprint<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<[u8; 32]> {
         let mut names = names.peekable();
         names.peek()?;
-        let mut known = self.look();
+        let mut loaded = self.refresh();
         let mut hasher = blake3::Hasher::new_derive_key("toolyard 2026-11-15 secrets in cache keys");
         for name in names {
-            known.ask_keyring(name);
-            let value = known.find(name).and_then(Result::ok).unwrap_or_default();
+            loaded.load_from_keyring(name);
+            let value = loaded.find(name).and_then(Result::ok).unwrap_or_default();
             for part in [name.as_str(), value] {
                 // A length before each part keeps two parts from being read as one.
                 hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
@@ -83,11 +91,11 @@ impl Secrets {
     }
 
     /// Names and sources, by name.
-    pub fn list(&self) -> Result<Vec<Listed>, Error> {
-        let known = self.look();
-        match &known.problem {
+    pub fn list(&self) -> Result<Vec<SecretListing>, Error> {
+        let loaded = self.refresh();
+        match &loaded.problem {
             Some(problem) => Err(Error::new(ErrorKind::Unavailable, problem.clone())),
-            None => Ok(known.list()),
+            None => Ok(loaded.list()),
         }
     }
 
@@ -104,31 +112,31 @@ impl Secrets {
     }
 
     /// Hides secrets in the end of a longer text, which may begin in the middle of one.
-    pub fn hide_in_tail(&self, text: String) -> String {
+    pub fn redact_tail(&self, text: String) -> String {
         self.hidden().and_then(|hidden| hidden.tail(&text)).unwrap_or(text)
     }
 
-    fn hidden(&self) -> Option<Arc<Hidden>> {
-        let due = self.born.elapsed().as_millis() as u64 >= self.next_look.load(Ordering::Relaxed);
-        if !due && self.quiet.load(Ordering::Relaxed) {
+    fn hidden(&self) -> Option<Arc<SecretRedactor>> {
+        let due = self.started.elapsed().as_millis() as u64 >= self.next_refresh.load(Ordering::Relaxed);
+        if !due && self.nothing_to_redact.load(Ordering::Relaxed) {
             return None;
         }
-        let known = if due { self.look() } else { self.lock() };
-        Some(known.hidden.clone()).filter(|hidden| !hidden.is_empty())
+        let loaded = if due { self.refresh() } else { self.lock() };
+        Some(loaded.hidden.clone()).filter(|hidden| !hidden.is_empty())
     }
 
     /// What is known after a look at the folder.
-    fn look(&self) -> MutexGuard<'_, Known> {
-        let mut known = self.lock();
-        known.look(&self.store);
-        let next = self.born.elapsed() + LOOK_EVERY;
-        self.next_look.store(next.as_millis() as u64, Ordering::Relaxed);
-        self.quiet.store(known.hidden.is_empty(), Ordering::Relaxed);
-        known
+    fn refresh(&self) -> MutexGuard<'_, LoadedSecrets> {
+        let mut loaded = self.lock();
+        loaded.refresh(&self.store);
+        let next = self.started.elapsed() + REFRESH_INTERVAL;
+        self.next_refresh.store(next.as_millis() as u64, Ordering::Relaxed);
+        self.nothing_to_redact.store(loaded.hidden.is_empty(), Ordering::Relaxed);
+        loaded
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, LoadedSecrets> {
+        self.loaded.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

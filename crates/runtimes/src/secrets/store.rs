@@ -1,7 +1,7 @@
 //! Secrets as files: one per secret, readable by their owner alone, replaced whole.
 
-use super::known::Value;
-use super::look::Look;
+use super::folder_stamp::FolderStamp;
+use super::loaded::Value;
 use super::{MAX_BYTES, check};
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -22,17 +22,17 @@ impl Store {
     }
 
     /// The folder and its files as they are now.
-    pub fn look(&self) -> Look {
+    pub fn stamp(&self) -> FolderStamp {
         let files = self.names().unwrap_or_default();
-        Look::at(std::iter::once(self.folder.clone()).chain(files.iter().map(|name| self.file(name))))
+        FolderStamp::at(std::iter::once(self.folder.clone()).chain(files.iter().map(|name| self.file(name))))
     }
 
     /// Every stored secret. A folder that others can enter is refused as a whole.
     pub fn read(&self) -> Result<BTreeMap<SecretName, Value>, String> {
-        if !self.is_there()? {
+        if !self.folder_exists()? {
             return Ok(BTreeMap::new());
         }
-        let names = self.names().map_err(|error| self.about("cannot be read", &error))?;
+        let names = self.names().map_err(|error| self.describe_error("cannot be read", &error))?;
         let read = |name: SecretName| {
             let value = read(&self.file(&name));
             (name, value)
@@ -42,8 +42,8 @@ impl Store {
 
     /// A reader sees the old value or the new one, never a part.
     pub fn write(&self, name: &SecretName, value: &str) -> Result<(), String> {
-        let failed = |error: io::Error| self.about("cannot be written", &error);
-        if !self.is_there()? {
+        let failed = |error: io::Error| self.describe_error("cannot be written", &error);
+        if !self.folder_exists()? {
             DirBuilder::new().mode(0o700).create(&self.folder).map_err(failed)?;
             // A yard is often a repository; what only helps must not fail the rest.
             let _ = std::fs::write(self.folder.join(".gitignore"), "*\n");
@@ -52,7 +52,7 @@ impl Store {
         if names.len() >= MAX_SECRETS && !names.contains(name) {
             return Err(format!("there are {MAX_SECRETS} secrets already; remove one first"));
         }
-        self.clear_leftovers(name);
+        self.remove_stale_copies(name);
         let new = self.folder.join(format!(".{name}.{}.new", std::process::id()));
         let written = write(&new, value).and_then(|()| std::fs::rename(&new, self.file(name)));
         if let Err(error) = written {
@@ -64,16 +64,16 @@ impl Store {
 
     /// `false` when it is not there.
     pub fn remove(&self, name: &SecretName) -> Result<bool, String> {
-        self.clear_leftovers(name);
+        self.remove_stale_copies(name);
         match std::fs::remove_file(self.file(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(self.about("cannot be changed", &error)),
+            Err(error) => Err(self.describe_error("cannot be changed", &error)),
         }
     }
 
     /// A process that was killed while it stored this secret has left a copy of it.
-    fn clear_leftovers(&self, name: &SecretName) {
+    fn remove_stale_copies(&self, name: &SecretName) {
         let prefix = format!(".{name}.");
         let is_copy = |file: &str| {
             let number = file.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".new"));
@@ -100,25 +100,25 @@ impl Store {
         Ok(names)
     }
 
-    fn is_there(&self) -> Result<bool, String> {
+    fn folder_exists(&self) -> Result<bool, String> {
         // Not through a link: where it leads may belong to someone else tomorrow.
         match std::fs::symlink_metadata(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(self.about("cannot be read", &error)),
+            Err(error) => Err(self.describe_error("cannot be read", &error)),
             Ok(meta) if !meta.is_dir() => Err(format!("{} is not a folder", self.folder.display())),
-            Ok(meta) => private(&meta, 0o700)
+            Ok(meta) => check_private(&meta, 0o700)
                 .map(|()| true)
                 .map_err(|what| format!("the folder of secrets {} {what}", self.folder.display())),
         }
     }
 
-    fn about(&self, what: &str, error: &io::Error) -> String {
+    fn describe_error(&self, what: &str, error: &io::Error) -> String {
         format!("the folder of secrets {} {what}: {error}", self.folder.display())
     }
 }
 
 /// What others can read is no secret any more; what another user owns may change under us.
-fn private(meta: &Metadata, wanted: u32) -> Result<(), String> {
+fn check_private(meta: &Metadata, wanted: u32) -> Result<(), String> {
     // SAFETY: the call has no preconditions and cannot fail.
     let me = unsafe { libc::geteuid() };
     if meta.uid() != me {
@@ -142,7 +142,7 @@ fn read(path: &Path) -> Value {
     if !meta.is_file() {
         return Err("it is not stored in a regular file".to_owned());
     }
-    private(&meta, 0o600).map_err(|what| format!("its file {what}"))?;
+    check_private(&meta, 0o600).map_err(|what| format!("its file {what}"))?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     let value = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;

@@ -42,7 +42,7 @@ fn mode(path: &Path) -> u32 {
 fn the_environment_comes_before_the_store_and_the_host_no_longer_shows_it() {
     let folder = Folder::new();
     let host = Host::new([("TOOLYARD_SECRET_MY_KEY".into(), "from the environment".into())]);
-    assert_eq!((host.var("TOOLYARD_SECRET_MY_KEY"), host.all().count()), (None, 0));
+    assert_eq!((host.var("TOOLYARD_SECRET_MY_KEY"), host.variables().count()), (None, 0));
     let secrets = Secrets::new(&folder.0, &host);
     secrets.set(&name("my-key"), "from the store").unwrap();
     secrets.set(&name("other"), "stored only").unwrap();
@@ -138,13 +138,13 @@ fn the_mark_changes_with_the_values() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[]);
     let key = name("key");
-    let mark = || secrets.mark([&key].into_iter());
-    assert_eq!(secrets.mark([].into_iter()), None);
-    let mut seen = vec![mark()];
+    let fingerprint = || secrets.fingerprint([&key].into_iter());
+    assert_eq!(secrets.fingerprint([].into_iter()), None);
+    let mut seen = vec![fingerprint()];
     for value in ["first value", "second value"] {
         secrets.set(&key, value).unwrap();
-        seen.push(mark());
-        assert_eq!(mark(), mark());
+        seen.push(fingerprint());
+        assert_eq!(fingerprint(), fingerprint());
     }
     assert!(seen[0] != seen[1] && seen[1] != seen[2] && seen[2].is_some());
 }

@@ -1,6 +1,6 @@
 //! Every built-in tool takes the same in both formats, and no bytes bring one down.
 
-use crate::bench::Bench;
+use crate::fixture::Fixture;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
@@ -8,10 +8,10 @@ use toolyard_protocol::{Format, Payload};
 use toolyard_runtimes::builtin::TOOLS;
 use toolyard_wire::typed::{self, Typed};
 
-fn tools() -> (Bench, Vec<Box<dyn Typed>>) {
-    let bench = Bench::new();
-    let tools = TOOLS.iter().map(|tool| tool.make(&bench.services)).collect();
-    (bench, tools)
+fn tools() -> (Fixture, Vec<Box<dyn Typed>>) {
+    let fixture = Fixture::new();
+    let tools = TOOLS.iter().map(|tool| tool.make(&fixture.services)).collect();
+    (fixture, tools)
 }
 
 fn values() -> impl Strategy<Value = Value> {

@@ -1,13 +1,13 @@
 //! What every built-in tool promises, and the bytes of some calls, as files. `UPDATE_GOLDEN=1` writes them anew.
 
-use crate::bench::Bench;
+use crate::fixture::Fixture;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
+use toolyard_formats::schema::Schema;
 use toolyard_protocol::Format;
-use toolyard_wire::listing::{self, Listed};
-use toolyard_wire::schema::Schema;
+use toolyard_wire::tool_list::{self, ToolRow};
 use toolyard_wire::typed;
 
 fn folder() -> PathBuf {
@@ -28,14 +28,14 @@ fn assert_golden(name: &str, text: &str) {
 
 #[tokio::test]
 async fn every_tool_is_listed_as_its_file_says() {
-    let bench = Bench::new();
-    let snapshot = bench.engine.registry.snapshot();
+    let fixture = Fixture::new();
+    let snapshot = fixture.engine.registry.snapshot();
     assert!(snapshot.problems().is_empty(), "{:?}", snapshot.problems());
     let mut names = BTreeSet::new();
     for entry in snapshot.entries() {
         let spec = &entry.spec;
-        let row = Listed { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] };
-        let mut listed: Value = serde_json::from_slice(&listing::write_tool(&row)).unwrap();
+        let row = ToolRow { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] };
+        let mut listed: Value = serde_json::from_slice(&tool_list::write_tool(&row)).unwrap();
         // They change with the version, and with nothing else that is not in the file.
         let members = listed.as_object_mut().unwrap();
         members.retain(|name, _| !matches!(name.as_str(), "digest" | "version"));
@@ -52,8 +52,8 @@ async fn every_tool_is_listed_as_its_file_says() {
 
 #[tokio::test]
 async fn schemas_are_objects_that_any_reader_understands() {
-    let bench = Bench::new();
-    for entry in bench.engine.registry.snapshot().entries() {
+    let fixture = Fixture::new();
+    for entry in fixture.engine.registry.snapshot().entries() {
         let (input, output) =
             (entry.spec.input_schema.as_ref().unwrap(), entry.spec.output_schema.as_ref().unwrap());
         for schema in [input, output] {
@@ -71,10 +71,10 @@ async fn schemas_are_objects_that_any_reader_understands() {
 
 #[tokio::test]
 async fn responses_keep_their_schemas() {
-    let bench = Bench::still();
+    let fixture = Fixture::frozen();
     for (tool, arguments) in CALLS.iter().map(|(tool, text)| (*tool, serde_json::from_str(text).unwrap())) {
-        let response = bench.ok(tool, arguments).await;
-        let entry = bench.engine.registry.find(tool).unwrap();
+        let response = fixture.ok(tool, arguments).await;
+        let entry = fixture.engine.registry.find(tool).unwrap();
         let schema = Schema::compile(entry.spec.output_schema.as_ref().unwrap().bytes()).unwrap();
         use toolyard_protocol::{Check, Payload};
         assert_eq!(schema.check(&Payload::json(response.to_string())), Ok(()), "{tool}: {response}");
@@ -104,7 +104,7 @@ const CALLS: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn calls_have_the_golden_bytes_in_both_formats() {
-    let (text, packed) = (Bench::still(), Bench::still());
+    let (text, packed) = (Fixture::frozen(), Fixture::frozen());
     let mut page = String::new();
     for (tool, arguments) in CALLS {
         let arguments: Value = serde_json::from_str(arguments).unwrap();
@@ -152,12 +152,12 @@ fn hex(bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn names_on_mcp_are_short() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for (name, exposed) in
         [("yard.echo", "echo"), ("yard.ping", "ping"), ("cas.store", "cas_store"), ("tool.list", "tool_list")]
     {
-        assert_eq!(bench.engine.registry.find(name).unwrap().spec.exposed.as_str(), exposed);
-        assert!(bench.engine.registry.find(exposed).is_some());
+        assert_eq!(fixture.engine.registry.find(name).unwrap().spec.exposed.as_str(), exposed);
+        assert!(fixture.engine.registry.find(exposed).is_some());
     }
-    assert_eq!(bench.ok("echo", json!({"message": "x"})).await, json!({"message": "x"}));
+    assert_eq!(fixture.ok("echo", json!({"message": "x"})).await, json!({"message": "x"}));
 }

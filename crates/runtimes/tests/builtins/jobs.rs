@@ -1,61 +1,61 @@
 //! Jobs and events, each caller's own.
 
-use crate::bench::{Bench, RING};
+use crate::fixture::{Fixture, MAX_EVENTS};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use toolyard_protocol::{Call, ErrorKind, Nobody};
+use toolyard_protocol::{Call, ErrorKind, NoopCaller};
 
 const NOBODYS: &str = "01923456-789a-7fff-bfff-ffffffffffff";
 
 #[tokio::test]
 async fn a_job_is_seen_from_its_start_to_its_result() {
-    let bench = Bench::new();
-    let id = bench.start("local", "job.sleep", json!({"milliseconds": 300})).await;
-    let before = bench.ok("job.status", json!({"job_id": id})).await;
+    let fixture = Fixture::new();
+    let id = fixture.start("local", "job.sleep", json!({"milliseconds": 300})).await;
+    let before = fixture.ok("job.status", json!({"job_id": id})).await;
     assert_eq!((&before["status"], &before["source"]), (&json!("running"), &json!("job.sleep")));
     assert!(before.get("result").is_none() && before.get("completed_at").is_none(), "{before}");
-    let polled = bench.ok("job.poll", json!({"job_ids": [id], "timeout_ms": 5000})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [id], "timeout_ms": 5000})).await;
     assert_eq!((&polled["completed"], &polled["reason"]), (&json!([id]), &json!("job_complete")));
     // Woken by the event, not by the next look of a clock.
     let elapsed = polled["elapsed_ms"].as_u64().unwrap();
     assert!((200..700).contains(&elapsed), "{elapsed} ms for a job of 300 ms");
-    let after = bench.ok("job.status", json!({"job_id": id})).await;
+    let after = fixture.ok("job.status", json!({"job_id": id})).await;
     assert_eq!((&after["status"], &after["result"]), (&json!("complete"), &json!({"slept_ms": 300})));
-    let listed = bench.ok("job.list", json!({})).await;
+    let listed = fixture.ok("job.list", json!({})).await;
     assert_eq!((&listed["total"], &listed["by_status"]["complete"]), (&json!(1), &json!(1)));
     assert_eq!(listed["by_status"].as_object().unwrap().len(), 7);
 }
 
 #[tokio::test]
 async fn a_failed_job_tells_why() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let id =
-        bench.start("local", "cas.upload_file", json!({"file_path": "nothing", "mime_type": "a/b"})).await;
-    let polled = bench.ok("job.poll", json!({"job_ids": [id], "mode": "all"})).await;
+        fixture.start("local", "cas.upload_file", json!({"file_path": "nothing", "mime_type": "a/b"})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [id], "mode": "all"})).await;
     assert_eq!((&polled["failed"], &polled["completed"]), (&json!([id]), &json!([])));
-    let status = bench.ok("job.status", json!({"job_id": id})).await;
+    let status = fixture.ok("job.status", json!({"job_id": id})).await;
     let error = &status["error"];
     assert_eq!((&error["kind"], &error["category"]), (&json!("resource_not_found"), &json!("not_found")));
 }
 
 #[tokio::test]
 async fn polls_wait_for_one_or_for_all_and_name_what_they_do_not_know() {
-    let bench = Bench::new();
-    let short = bench.start("local", "job.sleep", json!({"milliseconds": 10})).await;
-    let long = bench.start("local", "job.sleep", json!({"milliseconds": 20_000})).await;
-    let polled = bench.ok("job.poll", json!({"job_ids": [short, long, NOBODYS]})).await;
+    let fixture = Fixture::new();
+    let short = fixture.start("local", "job.sleep", json!({"milliseconds": 10})).await;
+    let long = fixture.start("local", "job.sleep", json!({"milliseconds": 20_000})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [short, long, NOBODYS]})).await;
     assert_eq!(polled["completed"], json!([short]));
     assert_eq!((&polled["pending"], &polled["unknown"]), (&json!([long]), &json!([NOBODYS])));
     assert_eq!((&polled["timed_out"], &polled["failed"]), (&json!(false), &json!([])));
     let started = Instant::now();
     let polled =
-        bench.ok("job.poll", json!({"job_ids": [short, long], "mode": "all", "timeout_ms": 150})).await;
+        fixture.ok("job.poll", json!({"job_ids": [short, long], "mode": "all", "timeout_ms": 150})).await;
     assert!(started.elapsed() >= Duration::from_millis(150));
     assert_eq!(
         (&polled["timed_out"], &polled["reason"], &polled["pending"]),
         (&json!(true), &json!("timeout"), &json!([long]))
     );
-    let polled = bench.ok("job.poll", json!({"job_ids": [NOBODYS]})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [NOBODYS]})).await;
     assert_eq!((&polled["reason"], &polled["timed_out"]), (&json!("nothing_pending"), &json!(false)));
     for (wrong, pointer) in [
         (json!({"job_ids": []}), "/job_ids"),
@@ -64,54 +64,58 @@ async fn polls_wait_for_one_or_for_all_and_name_what_they_do_not_know() {
         (json!({"job_ids": [NOBODYS], "timeout_ms": 30_001}), "/timeout_ms"),
         (json!({"job_ids": [NOBODYS], "mode": "some"}), "/mode"),
     ] {
-        let error = bench.err("job.poll", wrong).await;
+        let error = fixture.err("job.poll", wrong).await;
         assert_eq!(
             (error.kind, error.details.violations[0].pointer.as_str()),
             (ErrorKind::InvalidInput, pointer)
         );
     }
     // A caller that has less time than it asks for gets an answer all the same.
-    let call = bench.call("job.poll", &json!({"job_ids": [long], "timeout_ms": 30_000}));
+    let call = fixture.call("job.poll", &json!({"job_ids": [long], "timeout_ms": 30_000}));
     let call = Call { deadline: Some(Instant::now() + Duration::from_millis(400)), ..call };
-    let outcome = bench.engine.run(call, &Nobody).await;
+    let outcome = fixture.engine.run(call, &NoopCaller).await;
     let polled: Value = serde_json::from_slice(outcome.data().unwrap().bytes()).unwrap();
     assert_eq!(polled["reason"], "timeout");
 }
 
 #[tokio::test]
 async fn a_cancelled_job_stops() {
-    let bench = Bench::new();
-    let id = bench.start("local", "job.sleep", json!({"milliseconds": 30_000})).await;
-    let cancelled = bench.ok("job.cancel", json!({"job_id": id})).await;
+    let fixture = Fixture::new();
+    let id = fixture.start("local", "job.sleep", json!({"milliseconds": 30_000})).await;
+    let cancelled = fixture.ok("job.cancel", json!({"job_id": id})).await;
     assert_eq!(cancelled, json!({"job_id": id, "status": "cancelled", "cancelled": true}));
-    let polled = bench.ok("job.poll", json!({"job_ids": [id]})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [id]})).await;
     assert_eq!((&polled["cancelled"], &polled["failed"]), (&json!([id]), &json!([])));
     // What is over stays as it is, and what never was is not found.
-    let done = bench.start("local", "job.sleep", json!({"milliseconds": 0})).await;
-    bench.ok("job.poll", json!({"job_ids": [done]})).await;
-    let late = bench.ok("job.cancel", json!({"job_id": done})).await;
+    let done = fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await;
+    fixture.ok("job.poll", json!({"job_ids": [done]})).await;
+    let late = fixture.ok("job.cancel", json!({"job_id": done})).await;
     assert_eq!(late, json!({"job_id": done, "status": "complete", "cancelled": false}));
-    assert_eq!(bench.err("job.cancel", json!({"job_id": NOBODYS})).await.kind, ErrorKind::ResourceNotFound);
+    assert_eq!(fixture.err("job.cancel", json!({"job_id": NOBODYS})).await.kind, ErrorKind::ResourceNotFound);
 }
 
 #[tokio::test]
 async fn callers_see_only_their_own_jobs() {
-    let bench = Bench::new();
-    let cursor = bench.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].clone();
-    let id = bench.start("alice", "job.sleep", json!({"milliseconds": 50})).await;
+    let fixture = Fixture::new();
+    let cursor = fixture.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].clone();
+    let id = fixture.start("alice", "job.sleep", json!({"milliseconds": 50})).await;
     for tool in ["job.status", "job.cancel"] {
-        assert_eq!(bench.err(tool, json!({"job_id": id})).await.kind, ErrorKind::ResourceNotFound, "{tool}");
+        assert_eq!(
+            fixture.err(tool, json!({"job_id": id})).await.kind,
+            ErrorKind::ResourceNotFound,
+            "{tool}"
+        );
     }
-    assert_eq!(bench.ok("job.list", json!({})).await["total"], 0);
-    assert_eq!(bench.ok("job.poll", json!({"job_ids": [id]})).await["unknown"], json!([id]));
-    let own = bench.ok_as("alice", "job.poll", json!({"job_ids": [id]})).await;
+    assert_eq!(fixture.ok("job.list", json!({})).await["total"], 0);
+    assert_eq!(fixture.ok("job.poll", json!({"job_ids": [id]})).await["unknown"], json!([id]));
+    let own = fixture.ok_as("alice", "job.poll", json!({"job_ids": [id]})).await;
     assert_eq!(own["completed"], json!([id]));
     let seen = |page: &Value| {
         page["events"].as_array().unwrap().iter().filter(|e| e["subject"] == id.as_str()).count()
     };
-    let others = bench.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
+    let others = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     assert_eq!(seen(&others), 0, "{others}");
-    let own = bench.ok_as("alice", "event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
+    let own = fixture.ok_as("alice", "event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     assert!(seen(&own) >= 2, "{own}");
     // What was left out is behind the cursor all the same.
     assert_eq!(others["cursor"], own["cursor"]);
@@ -119,15 +123,15 @@ async fn callers_see_only_their_own_jobs() {
 
 #[tokio::test]
 async fn jobs_are_listed_by_state_and_page_by_page() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(bench.start("local", "job.sleep", json!({"milliseconds": 0})).await);
+        ids.push(fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await);
         // Ids are ordered by the millisecond.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    bench.ok("job.poll", json!({"job_ids": ids, "mode": "all"})).await;
-    let page = bench.ok("job.list", json!({"limit": 2, "status": "complete"})).await;
+    fixture.ok("job.poll", json!({"job_ids": ids, "mode": "all"})).await;
+    let page = fixture.ok("job.list", json!({"limit": 2, "status": "complete"})).await;
     let listed = |page: &Value| -> Vec<String> {
         page["jobs"]
             .as_array()
@@ -137,21 +141,21 @@ async fn jobs_are_listed_by_state_and_page_by_page() {
             .collect()
     };
     assert_eq!((listed(&page), &page["total"]), (vec![ids[2].clone(), ids[1].clone()], &json!(3)));
-    let rest = bench.ok("job.list", json!({"before": ids[1]})).await;
+    let rest = fixture.ok("job.list", json!({"before": ids[1]})).await;
     assert_eq!(listed(&rest), [ids[0].clone()]);
-    assert_eq!(listed(&bench.ok("job.list", json!({"status": "failed"})).await), Vec::<String>::new());
-    let error = bench.err("job.list", json!({"status": "completed"})).await;
+    assert_eq!(listed(&fixture.ok("job.list", json!({"status": "failed"})).await), Vec::<String>::new());
+    let error = fixture.err("job.list", json!({"status": "completed"})).await;
     assert!(error.details.violations[0].message.ends_with("did you mean 'complete'?"), "{error:?}");
 }
 
 #[tokio::test]
 async fn events_are_waited_for_and_read_on_from_the_cursor() {
-    let bench = Bench::new();
-    let cursor = bench.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].as_u64().unwrap();
-    let waits = bench.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 5000}));
+    let fixture = Fixture::new();
+    let cursor = fixture.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].as_u64().unwrap();
+    let waits = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 5000}));
     let happens = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        bench.start("local", "job.sleep", json!({"milliseconds": 0})).await
+        fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await
     };
     let started = Instant::now();
     let (page, id) = tokio::join!(waits, happens);
@@ -162,12 +166,12 @@ async fn events_are_waited_for_and_read_on_from_the_cursor() {
         (&json!("job_state_changed"), &json!(id), &json!(id))
     );
     assert_eq!(event["seq"], cursor + 1);
-    bench.ok("job.poll", json!({"job_ids": [id]})).await;
+    fixture.ok("job.poll", json!({"job_ids": [id]})).await;
     // One at a time from the same place gives the same events, none twice.
-    let all = bench.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
+    let all = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     let (mut at, mut one_by_one) = (cursor, Vec::new());
     loop {
-        let page = bench.ok("event.poll", json!({"cursor": at, "timeout_ms": 0, "limit": 1})).await;
+        let page = fixture.ok("event.poll", json!({"cursor": at, "timeout_ms": 0, "limit": 1})).await;
         one_by_one.extend(page["events"].as_array().unwrap().clone());
         at = page["cursor"].as_u64().unwrap();
         if page["has_more"] == false {
@@ -175,36 +179,36 @@ async fn events_are_waited_for_and_read_on_from_the_cursor() {
         }
     }
     assert_eq!(all["events"], Value::from(one_by_one));
-    let recent = bench
+    let recent = fixture
         .ok("event.poll", json!({"since_ms": 60_000, "types": ["job_state_changed"], "timeout_ms": 0}))
         .await;
     assert_eq!(recent["events"], all["events"]);
     assert_eq!(
-        bench.ok("event.poll", json!({"since_ms": 60_000, "types": ["other"], "timeout_ms": 0})).await["events"],
+        fixture.ok("event.poll", json!({"since_ms": 60_000, "types": ["other"], "timeout_ms": 0})).await["events"],
         json!([])
     );
 }
 
 #[tokio::test]
 async fn cursors_that_lead_nowhere_are_told_as_the_original_does() {
-    let bench = Bench::new();
-    let error = bench.err("event.poll", json!({"cursor": 99_999, "timeout_ms": 0})).await;
+    let fixture = Fixture::new();
+    let error = fixture.err("event.poll", json!({"cursor": 99_999, "timeout_ms": 0})).await;
     assert_eq!(
         (error.kind, error.details.tool_code.as_deref()),
         (ErrorKind::InvalidInput, Some("invalid_cursor"))
     );
-    for _ in 0..RING {
-        let id = bench.start("local", "job.sleep", json!({"milliseconds": 0})).await;
-        bench.ok("job.poll", json!({"job_ids": [id]})).await;
+    for _ in 0..MAX_EVENTS {
+        let id = fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await;
+        fixture.ok("job.poll", json!({"job_ids": [id]})).await;
     }
-    let error = bench.err("event.poll", json!({"cursor": 1, "timeout_ms": 0})).await;
+    let error = fixture.err("event.poll", json!({"cursor": 1, "timeout_ms": 0})).await;
     assert_eq!(
         (error.kind, error.details.tool_code.as_deref()),
         (ErrorKind::InvalidInput, Some("cursor_expired"))
     );
     let details: Value = serde_json::from_slice(error.details.tool_details.unwrap().bytes()).unwrap();
     // From there it goes on.
-    let page = bench.ok("event.poll", json!({"cursor": details["oldest_cursor"], "timeout_ms": 0})).await;
+    let page = fixture.ok("event.poll", json!({"cursor": details["oldest_cursor"], "timeout_ms": 0})).await;
     let buffer = &page["buffer"];
     assert_eq!(page["events"][0]["seq"], buffer["oldest"]);
     assert_eq!(
@@ -218,14 +222,14 @@ async fn cursors_that_lead_nowhere_are_told_as_the_original_does() {
         (json!({"cursor": 1, "since_ms": 1}), "/since_ms"),
         (json!({"cursor": -1}), "/cursor"),
     ] {
-        assert_eq!(bench.err("event.poll", wrong).await.details.violations[0].pointer, pointer);
+        assert_eq!(fixture.err("event.poll", wrong).await.details.violations[0].pointer, pointer);
     }
 }
 
 #[tokio::test]
 async fn a_result_in_msgpack_is_shown_as_json() {
-    let bench = Bench::new();
-    bench.packed("job.sleep", &json!({"milliseconds": 2})).await;
-    let id = bench.ok("job.list", json!({})).await["jobs"][0]["job_id"].clone();
-    assert_eq!(bench.ok("job.status", json!({"job_id": id})).await["result"], json!({"slept_ms": 2}));
+    let fixture = Fixture::new();
+    fixture.packed("job.sleep", &json!({"milliseconds": 2})).await;
+    let id = fixture.ok("job.list", json!({})).await["jobs"][0]["job_id"].clone();
+    assert_eq!(fixture.ok("job.status", json!({"job_id": id})).await["result"], json!({"slept_ms": 2}));
 }

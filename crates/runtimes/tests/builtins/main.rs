@@ -6,8 +6,8 @@
     reason = "a test states what it expects, in its helpers too"
 )]
 
-mod bench;
 mod content;
+mod fixture;
 mod formats;
 mod golden;
 mod graph;

@@ -1,26 +1,28 @@
 //! What is kept, as resources of the caller that may see it.
 
-use crate::bench::Bench;
+use crate::fixture::Fixture;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use toolyard_engine::{Behalf, ResourceChange, Resources};
-use toolyard_protocol::{Body, Completing, Edge, Error, ErrorKind, Identity, Nobody, Part, Payload};
+use toolyard_engine::{RequestContext, ResourceChange, Resources};
+use toolyard_protocol::{
+    Body, CompletionRequest, Edge, Error, ErrorKind, Identity, NoopCaller, Payload, ResourceContents,
+};
 use toolyard_runtimes::builtin::Selection;
-use toolyard_runtimes::resources::Setup;
+use toolyard_yard::resources::Setup;
 
-fn resources(bench: &Bench, on: &Selection) -> Arc<dyn Resources> {
+fn resources(fixture: &Fixture, on: &Selection) -> Arc<dyn Resources> {
     let setup = Setup {
-        yard: bench.root.clone(),
-        state: bench.root.join(".toolyard"),
+        yard: fixture.root.clone(),
+        state: fixture.root.join(".toolyard"),
         roots: Vec::new(),
         max_bytes: 1 << 20,
     };
-    setup.open(bench.engine.clone(), &bench.services, on).unwrap().resources
+    setup.open(fixture.engine.clone(), &fixture.services, on).unwrap().resources
 }
 
-fn of(identity: &Identity) -> Behalf<'_> {
-    Behalf { identity, edge: Edge::Mcp, trace: None, caller: &Nobody }
+fn of(identity: &Identity) -> RequestContext<'_> {
+    RequestContext { identity, edge: Edge::Mcp, trace: None, caller: &NoopCaller }
 }
 
 fn text(body: &Body) -> Value {
@@ -32,10 +34,10 @@ fn text(body: &Body) -> Value {
 
 #[tokio::test]
 async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
-    let bench = Bench::new();
-    let shelf = resources(&bench, &Selection::all());
+    let fixture = Fixture::new();
+    let shelf = resources(&fixture, &Selection::all());
     let (ann, bob) = (Identity::new("ann"), Identity::new("bob"));
-    let job = bench.start("ann", "job.sleep", json!({"milliseconds": 300})).await;
+    let job = fixture.start("ann", "job.sleep", json!({"milliseconds": 300})).await;
     let uri = format!("job://{job}");
     let mut changes = shelf.changes();
     let listed = |page: toolyard_protocol::Page<toolyard_protocol::Resource>| {
@@ -44,7 +46,7 @@ async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
     assert!(listed(shelf.list(None, of(&ann)).await.unwrap()));
     assert!(!listed(shelf.list(None, of(&bob)).await.unwrap()));
     let completing =
-        || Completing { argument: "id".into(), value: job[..8].into(), known: Payload::json("{}") };
+        || CompletionRequest { argument: "id".into(), value: job[..8].into(), known: Payload::json("{}") };
     assert_eq!(
         shelf.complete("job://{id}", completing(), of(&ann)).await.unwrap().values,
         std::slice::from_ref(&job)
@@ -52,7 +54,12 @@ async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
     assert!(shelf.complete("job://{id}", completing(), of(&bob)).await.unwrap().values.is_empty());
     // Every operation answers as for a job that never was.
     let never = "job://01890a5d-ac96-774b-bcce-b302099a8057";
-    let part = |uri: &str| Part { uri: uri.into(), mime: None, body: Body::Text("x".into()), meta: None };
+    let part = |uri: &str| ResourceContents {
+        uri: uri.into(),
+        mime: None,
+        body: Body::Text("x".into()),
+        meta: None,
+    };
     let same = |a: Error, b: Error| {
         assert_eq!((a.kind, a.message.replace(&uri, never)), (ErrorKind::ResourceNotFound, b.message));
     };
@@ -75,9 +82,9 @@ async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
 
 #[tokio::test]
 async fn what_is_turned_off_is_not_there() {
-    let bench = Bench::new();
-    let shelf = resources(&bench, &Selection::default());
-    assert!(!shelf.are_there());
+    let fixture = Fixture::new();
+    let shelf = resources(&fixture, &Selection::default());
+    assert!(!shelf.is_available());
     let local = Identity::local();
     let page = shelf.list(None, of(&local)).await.unwrap();
     assert!(page.items.is_empty() && page.next.is_none());
@@ -89,15 +96,15 @@ async fn what_is_turned_off_is_not_there() {
 
 #[tokio::test]
 async fn pages_go_through_every_source_and_each_thing_comes_once() {
-    let bench = Bench::new();
-    bench.file("song.txt", "la");
+    let fixture = Fixture::new();
+    fixture.file("song.txt", "la");
     for n in 0..230 {
         let tags = json!([format!("n{n}")]);
-        bench
+        fixture
             .ok("artifact.upload", json!({"file_path": "song.txt", "mime_type": "text/plain", "tags": tags}))
             .await;
     }
-    let shelf = resources(&bench, &Selection::all());
+    let shelf = resources(&fixture, &Selection::all());
     let (local, mut seen, mut cursor, mut pages) = (Identity::local(), Vec::new(), None::<String>, 0);
     loop {
         let page = shelf.list(cursor.as_deref(), of(&local)).await.unwrap();

@@ -1,6 +1,6 @@
 //! The least that any server does: the whole message parsed, an answer of the same content written.
 
-use crate::Failed;
+use crate::BoxError;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
@@ -8,7 +8,7 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 
 /// Prints its address and serves until it is killed.
-pub fn serve() -> Result<(), Failed> {
+pub fn serve() -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -1,6 +1,6 @@
 //! The load: keep-alive connections that send one request after the other, from a process of their own.
 
-use crate::Failed;
+use crate::BoxError;
 use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub struct Answer {
 
 impl Load {
     /// That the answer is the echo, so that nobody is measured refusing.
-    pub fn check(&self, address: &str) -> Result<(), Failed> {
+    pub fn check(&self, address: &str) -> Result<(), BoxError> {
         let answer = Connection::open(address)?.send(&self.headers, self.body)?;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         if text.contains(r#""structuredContent":{"message":"hello, world"}"#) {
@@ -32,7 +32,7 @@ impl Load {
 }
 
 /// Gives the median wait of a request in microseconds.
-pub fn run(arguments: &[String]) -> Result<f64, Failed> {
+pub fn run(arguments: &[String]) -> Result<f64, BoxError> {
     let [address, headers, body] = arguments else { return Err("address, headers, body".into()) };
     let mut waits = std::thread::scope(|scope| {
         let each = || -> Result<Vec<f64>, Error> {
@@ -50,9 +50,9 @@ pub fn run(arguments: &[String]) -> Result<f64, Failed> {
         for thread in threads {
             waits.extend(thread.join().map_err(|_| "a connection panicked")??);
         }
-        Ok::<_, Failed>(waits)
+        Ok::<_, BoxError>(waits)
     })?;
-    Ok(crate::middle(&mut waits))
+    Ok(crate::median(&mut waits))
 }
 
 pub struct Connection(BufReader<TcpStream>);

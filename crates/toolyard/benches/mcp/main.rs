@@ -15,9 +15,9 @@ use process::Server;
 use std::error::Error;
 use std::process::ExitCode;
 
-type Failed = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
-/// Each figure is the middle one of so many rounds, so that a busy neighbour spoils few of them.
+/// Each figure is the median one of so many rounds, so that a busy neighbour spoils few of them.
 const ROUNDS: usize = 7;
 const SESSIONS: u32 = 10_000;
 
@@ -34,7 +34,7 @@ struct Case<'a> {
     waits: Vec<f64>,
 }
 
-fn main() -> Result<ExitCode, Failed> {
+fn main() -> Result<ExitCode, BoxError> {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|first| first == "--bare") {
         bare::serve()?;
@@ -47,7 +47,7 @@ fn main() -> Result<ExitCode, Failed> {
     let check = arguments.iter().any(|argument| argument == "--check");
     let bare = Server::bare()?;
     let ours = Server::ours()?;
-    let peer = Server::peer()?;
+    let rmcp = Server::rmcp()?;
     let idle = ours.resident_kb()?;
     let session = Connection::open(&ours.address)?.send("", HELLO)?.session.ok_or("no session")?;
     let stateless = Load { headers: HEADERS.into(), body: STATELESS };
@@ -57,8 +57,8 @@ fn main() -> Result<ExitCode, Failed> {
         Case::new("toolyard, 2026-07-28", &ours, stateless.clone())?,
         Case::new("toolyard, in a session", &ours, in_session)?,
     ];
-    if let Some(peer) = &peer {
-        cases.push(Case::new("rmcp 3.8, 2026-07-28", peer, stateless)?);
+    if let Some(rmcp) = &rmcp {
+        cases.push(Case::new("rmcp 3.8, 2026-07-28", rmcp, stateless)?);
     }
     for _ in 0..ROUNDS {
         for case in &mut cases {
@@ -66,7 +66,7 @@ fn main() -> Result<ExitCode, Failed> {
         }
     }
     let mut broken = report(&mut cases);
-    if peer.is_none() {
+    if rmcp.is_none() {
         println!("rmcp is not there to compare with: run scripts/bench-mcp");
     }
     let before = ours.resident_kb()?;
@@ -77,18 +77,18 @@ fn main() -> Result<ExitCode, Failed> {
     let each = (ours.resident_kb()? - before) / f64::from(SESSIONS);
     broken += row(&format!("an idle session, of {SESSIONS}"), each, "KB", Some(10.0));
     broken += row("an idle server, just started", idle / 1024.0, "MB", Some(20.0));
-    Ok(ExitCode::from(u8::from(check && (broken > 0 || peer.is_none()))))
+    Ok(ExitCode::from(u8::from(check && (broken > 0 || rmcp.is_none()))))
 }
 
 impl<'a> Case<'a> {
     /// One round that does not count: it fills caches and grows buffers.
-    fn new(what: &'static str, server: &'a Server, load: Load) -> Result<Case<'a>, Failed> {
+    fn new(what: &'static str, server: &'a Server, load: Load) -> Result<Case<'a>, BoxError> {
         load.check(&server.address)?;
         server.cost_of(&load)?;
         Ok(Case { what, server, load, costs: Vec::new(), waits: Vec::new() })
     }
 
-    fn round(&mut self) -> Result<(), Failed> {
+    fn round(&mut self) -> Result<(), BoxError> {
         let (cost, wait) = self.server.cost_of(&self.load)?;
         self.costs.push(cost);
         self.waits.push(wait);
@@ -98,15 +98,15 @@ impl<'a> Case<'a> {
 
 /// Gives how many budgets are broken.
 fn report(cases: &mut [Case<'_>]) -> usize {
-    let middles: Vec<f64> = cases.iter_mut().map(|case| middle(&mut case.costs)).collect();
-    for (case, cpu) in cases.iter_mut().zip(&middles) {
+    let medians: Vec<f64> = cases.iter_mut().map(|case| median(&mut case.costs)).collect();
+    for (case, cpu) in cases.iter_mut().zip(&medians) {
         row(&format!("{}: CPU per call", case.what), *cpu, "µs", None);
-        row(&format!("{}: latency, median", case.what), middle(&mut case.waits), "µs", None);
+        row(&format!("{}: latency, median", case.what), median(&mut case.waits), "µs", None);
     }
-    let mut broken = row("toolyard, 2026-07-28 / bare axum", middles[1] / middles[0], "×", Some(1.5));
-    broken += row("toolyard, in a session / bare axum", middles[2] / middles[0], "×", Some(1.5));
-    if let Some(peer) = middles.get(3) {
-        broken += row("toolyard, 2026-07-28 / rmcp", middles[1] / peer, "×", Some(0.5));
+    let mut broken = row("toolyard, 2026-07-28 / bare axum", medians[1] / medians[0], "×", Some(1.5));
+    broken += row("toolyard, in a session / bare axum", medians[2] / medians[0], "×", Some(1.5));
+    if let Some(rmcp) = medians.get(3) {
+        broken += row("toolyard, 2026-07-28 / rmcp", medians[1] / rmcp, "×", Some(0.5));
     }
     broken
 }
@@ -116,12 +116,15 @@ fn row(what: &str, value: f64, unit: &str, budget: Option<f64>) -> usize {
         println!("{what:<44} {value:>9.2} {unit}");
         return 0;
     };
-    let kept = value <= budget;
-    println!("{what:<44} {value:>9.2} {unit:<3} budget {budget:>5} {}", if kept { "PASS" } else { "FAIL" });
-    usize::from(!kept)
+    let within_budget = value <= budget;
+    println!(
+        "{what:<44} {value:>9.2} {unit:<3} budget {budget:>5} {}",
+        if within_budget { "PASS" } else { "FAIL" }
+    );
+    usize::from(!within_budget)
 }
 
-fn middle(values: &mut [f64]) -> f64 {
+fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -1,6 +1,6 @@
 //! The servers that are compared, each a process with a CPU clock of its own.
 
-use crate::Failed;
+use crate::BoxError;
 use crate::load::{CONNECTIONS, Load, REQUESTS};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub struct Server {
 
 impl Server {
     /// The program itself, on a yard that has the built-in echo.
-    pub fn ours() -> Result<Server, Failed> {
+    pub fn ours() -> Result<Server, BoxError> {
         let yard = std::env::temp_dir().join(format!("toolyard-bench-mcp-{}", std::process::id()));
         std::fs::create_dir_all(&yard)?;
         std::fs::write(yard.join("toolyard.toml"), "[builtin]\necho = true\n")?;
@@ -27,19 +27,19 @@ impl Server {
         Ok(server)
     }
 
-    pub fn bare() -> Result<Server, Failed> {
+    pub fn bare() -> Result<Server, BoxError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--bare");
         Server::start(command)
     }
 
     /// The same tool on the official Rust SDK, where `scripts/bench-mcp` has built it.
-    pub fn peer() -> Result<Option<Server>, Failed> {
+    pub fn rmcp() -> Result<Option<Server>, BoxError> {
         let Some(program) = std::env::var_os("YARD_RMCP_PEER") else { return Ok(None) };
         Server::start(Command::new(program)).map(Some)
     }
 
-    fn start(mut command: Command) -> Result<Server, Failed> {
+    fn start(mut command: Command) -> Result<Server, BoxError> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// CPU time of the server for each request, and how long a client waits for it, in microseconds.
-    pub fn cost_of(&self, load: &Load) -> Result<(f64, f64), Failed> {
+    pub fn cost_of(&self, load: &Load) -> Result<(f64, f64), BoxError> {
         let before = self.cpu_us()?;
         let program = std::env::current_exe()?;
         let mut client = Command::new(program);
@@ -64,14 +64,14 @@ impl Server {
         Ok((cost, String::from_utf8(ended.stdout)?.trim().parse()?))
     }
 
-    pub fn resident_kb(&self) -> Result<f64, Failed> {
+    pub fn resident_kb(&self) -> Result<f64, BoxError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
     /// User and system time; the kernel counts it in hundredths of a second.
-    fn cpu_us(&self) -> Result<f64, Failed> {
+    fn cpu_us(&self) -> Result<f64, BoxError> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let rest = stat.rsplit_once(')').ok_or("no name in stat")?.1;
         let fields: Vec<&str> = rest.split_whitespace().collect();

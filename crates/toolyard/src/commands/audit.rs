@@ -1,12 +1,12 @@
 //! `toolyard audit list|verify|export`: what was called, and whether the record of it can be trusted.
 
 use crate::output;
-use crate::wiring::{Place, Yard};
+use crate::wiring::{GlobalOptions, Yard};
 use std::sync::Arc;
-use toolyard_engine::audit::{self, AuditError, Filter, Index, Row, Selection};
+use toolyard_formats::json;
+use toolyard_formats::redact::by_name::View;
 use toolyard_protocol::{Error, ErrorKind, Id};
-use toolyard_wire::history;
-use toolyard_wire::view::View;
+use toolyard_store::audit::{self, AuditError, CallRow, ExportFilter, Filter, Index};
 
 /// Look into the audit log
 #[derive(clap::Args)]
@@ -42,18 +42,20 @@ enum Command {
     },
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     match args.command {
         Command::List { tool, status, call, limit } => {
             let call = call.map(|text| parse_id(&text)).transpose()?;
             let filter = Filter { tool, status, call, limit: Some(limit), ..Filter::default() };
-            list(&yard, &filter, place.json)
+            list(&yard, &filter, global.json)
         }
-        Command::Verify => verify(&yard, place.json),
+        Command::Verify => verify(&yard, global.json),
         Command::Export { call } => {
-            let selection =
-                Selection { call: call.map(|text| parse_id(&text)).transpose()?, ..Selection::default() };
+            let selection = ExportFilter {
+                call: call.map(|text| parse_id(&text)).transpose()?,
+                ..ExportFilter::default()
+            };
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             match audit::export(&yard.state, &mut out, &selection) {
                 // The reader of a pipe went away; it has what it wanted.
@@ -80,7 +82,7 @@ fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
         Vec::new()
     };
     if as_json {
-        output::line(history::write(rows.iter().map(row)));
+        output::line(json::objects(&rows, write_row));
     } else if rows.is_empty() {
         output::note("no such calls");
     } else {
@@ -97,18 +99,12 @@ fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
     Ok(0)
 }
 
-fn row(row: &Row) -> history::Row<'_> {
-    history::Row {
-        call: &row.call,
-        time: &row.time,
-        tool: &row.tool,
-        caller: &row.caller,
-        edge: &row.edge,
-        status: &row.status,
-        error: row.error.as_deref(),
-        message: row.message.as_deref(),
-        duration_us: row.duration_us,
-        output_bytes: row.output_bytes,
+fn write_row(object: &mut json::Object<'_>, row: &CallRow) {
+    object.text("call", &row.call).text("time", &row.time).text("tool", &row.tool);
+    object.text("caller", &row.caller).text("edge", &row.edge).text("status", &row.status);
+    object.text_or_null("error", row.error.as_deref()).text_or_null("message", row.message.as_deref());
+    for (name, value) in [("durationUs", row.duration_us), ("outputBytes", row.output_bytes)] {
+        object.raw(name, value.map_or("null".to_owned(), |value| value.to_string()).as_bytes());
     }
 }
 
@@ -119,7 +115,14 @@ fn verify(yard: &Yard, as_json: bool) -> Result<u8, Error> {
     let problems: Vec<String> = report.problems.iter().map(describe).collect();
     let notes: Vec<String> = report.notes.iter().map(describe).collect();
     if as_json {
-        output::line(history::write_report(report.segments, report.records, &problems, &notes));
+        let mut out = Vec::new();
+        let mut object = json::Object::new(&mut out);
+        object.bool("intact", problems.is_empty());
+        object.number("segments", report.segments).number("records", report.records);
+        object.texts("problems", problems.iter().map(String::as_str));
+        object.texts("notes", notes.iter().map(String::as_str));
+        object.end();
+        output::line(out);
     } else {
         problems.iter().for_each(|text| output::line(format!("PROBLEM {text}")));
         notes.iter().for_each(|text| output::line(format!("note    {text}")));

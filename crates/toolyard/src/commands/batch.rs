@@ -2,14 +2,15 @@
 
 use crate::output;
 use crate::remote::Remote;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
-use toolyard_engine::Behalf;
-use toolyard_protocol::{Edge, Error, ErrorKind, Identity, Nobody};
-use toolyard_wire::{batch, json};
+use toolyard_engine::RequestContext;
+use toolyard_formats::json;
+use toolyard_protocol::{Edge, Error, ErrorKind, Identity, NoopCaller};
+use toolyard_wire::batch;
 
 /// Run a batch of calls from a file
 #[derive(clap::Args)]
@@ -21,30 +22,31 @@ pub struct Args {
 /// The largest batch that is read.
 const MAX: u64 = 64 << 20;
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     let text = read(&args.file)?;
     let answer = small_runtime()?.block_on(async {
         tokio::select! {
-            answer = run_batch(&place, text) => answer,
+            answer = run_batch(&global, text) => answer,
             _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tools were stopped")),
         }
     })?;
-    let shown = if place.json { Ok(answer.to_vec()) } else { json::pretty(&answer).map(String::into_bytes) };
+    let shown = if global.json { Ok(answer.to_vec()) } else { json::pretty(&answer).map(String::into_bytes) };
     output::line(shown.unwrap_or_else(|_| answer.to_vec()));
     Ok(u8::from(batch::has_failure(&answer)))
 }
 
-async fn run_batch(place: &Place, text: Bytes) -> Result<Bytes, Error> {
-    if let Some(url) = &place.url {
+async fn run_batch(global: &GlobalOptions, text: Bytes) -> Result<Bytes, Error> {
+    if let Some(url) = &global.url {
         return Remote::new(url)?.post(&["v1", "batch"], text).await;
     }
-    let yard = Yard::open(place)?;
+    let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
     let opened = yard.resources(&engine)?;
     let batch::Request { batch, conversation } = batch::read(text)?;
     let identity = Identity::local();
-    let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &Nobody };
-    let ends = engine.run_batch(&batch, behalf, opened.resources.as_ref()).await;
+    let request_context =
+        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
+    let ends = engine.run_batch(&batch, request_context, opened.resources.as_ref()).await;
     engine.audit.close();
     let ends = ends?;
     Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)).into())

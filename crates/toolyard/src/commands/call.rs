@@ -1,14 +1,15 @@
 //! `toolyard call NAME …`: one call through the whole pipeline, from the terminal.
 
 use crate::output;
-use crate::person::Person;
-use crate::remote::{Calling, Remote};
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::remote::{Remote, RemoteCall};
+use crate::terminal_caller::TerminalCaller;
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use std::io::Read;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
+use toolyard_formats::json;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, Wait};
-use toolyard_wire::{arguments, envelope, json, listing, render};
+use toolyard_wire::{arguments, envelope, render, tool_list};
 
 /// Call a tool
 #[derive(clap::Args)]
@@ -33,21 +34,21 @@ fn parse_key(text: &str) -> Result<String, String> {
     fits.then(|| text.to_owned()).ok_or_else(|| "a key is 1 to 200 visible ASCII characters".to_owned())
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    if args.detach && place.url.is_none() {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    if args.detach && global.url.is_none() {
         return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that goes on with the job")
             .hint("give it with --url; without a server this process does the work, and stays for it"));
     }
-    let outcome = match &place.url {
-        Some(url) => small_runtime()?.block_on(call_there(url, args))?,
-        None => call_here(&place, args)?,
+    let outcome = match &global.url {
+        Some(url) => small_runtime()?.block_on(call_remote(url, args))?,
+        None => call_local(&global, args)?,
     };
-    print(&outcome, place.json);
+    print(&outcome, global.json);
     Ok(outcome.error().map_or(0, |error| error.kind.row().exit))
 }
 
-fn call_here(place: &Place, args: Args) -> Result<Outcome, Error> {
-    let engine = Yard::open(place)?.engine()?;
+fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
+    let engine = Yard::open(global)?.engine()?;
     let outcome = small_runtime()?.block_on(async {
         let outcome = run_call(&engine, args).await;
         // A job of ours that is still at work, after Ctrl-C, is stopped before we go.
@@ -61,23 +62,23 @@ fn call_here(place: &Place, args: Args) -> Result<Outcome, Error> {
 }
 
 /// The server types `key=value` by nothing: without the schema here, the words are read with the one it shows.
-async fn call_there(url: &str, args: Args) -> Result<Outcome, Error> {
+async fn call_remote(url: &str, args: Args) -> Result<Outcome, Error> {
     let remote = Remote::new(url)?;
     let words = &args.arguments;
     let typed = words.iter().any(|word| word != "-" && !word.starts_with('{'));
     let shown = if typed { Some(remote.get(&["v1", "tools", &args.name], &[]).await?) } else { None };
-    let schema = shown.and_then(|tool| listing::input_schema(&tool));
+    let schema = shown.and_then(|tool| tool_list::input_schema(&tool));
     let arguments = read_arguments(words, schema.as_ref())?;
-    let calling = Calling {
+    let call = RemoteCall {
         tool: &args.name,
         arguments: &arguments,
-        wait: if args.detach { Wait::NotAtAll } else { Wait::AsDeclared },
+        wait: if args.detach { Wait::NoWait } else { Wait::AsDeclared },
         key: args.key.as_deref(),
         timeout: args.timeout.map(Duration::from_millis),
     };
     let _spinner = output::Spinner::start(format!("calling {}", args.name));
     tokio::select! {
-        outcome = remote.call(calling) => outcome,
+        outcome = remote.call(call) => outcome,
         // Closing the connection cancels the call over there.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the server stops the tool")),
     }
@@ -86,14 +87,14 @@ async fn call_there(url: &str, args: Args) -> Result<Outcome, Error> {
 async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
-    let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.hide(error))?;
+    let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.redact_error(error))?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
     // This process does the work of a job, so it stays to the end.
-    let (wait, idempotency_key) = (Wait::ToTheEnd, args.key);
+    let (wait, idempotency_key) = (Wait::UntilDone, args.key);
     let call = Call::new(engine.call_id(), args.name, arguments, Edge::Cli);
     let call = Call { deadline, wait, idempotency_key, ..call };
     let spinner = output::Spinner::start(format!("calling {}", call.tool));
-    let caller = Person::new(spinner.status());
+    let caller = TerminalCaller::new(spinner.status());
     tokio::select! {
         outcome = engine.run(call, &caller) => Ok(outcome),
         // Dropping the call kills the tool and writes the end of the story to the audit log.
@@ -103,7 +104,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
 
 fn read_arguments(words: &[String], schema: Option<&Payload>) -> Result<Payload, Error> {
     if words != ["-"] {
-        return arguments::from_words(words, schema);
+        return arguments::from_cli_args(words, schema);
     }
     const MAX: u64 = 64 << 20;
     let mut text = Vec::new();
@@ -123,11 +124,11 @@ pub fn print(outcome: &Outcome, as_json: bool) {
         Some(error) => output::show_error(error),
         None => output::line(render::result(outcome)),
     }
-    if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_over()) {
+    if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_finished()) {
         output::note(format!("job {id} is {}; 'toolyard jobs wait {id}' waits for its end", state.as_str()));
     }
     if outcome.meta.cached {
-        output::note("(kept from an earlier, equal call)");
+        output::note("(cached)");
     }
     for warning in &outcome.meta.warnings {
         output::note(format!("warning: {warning}"));

@@ -1,38 +1,37 @@
 //! `toolyard check`: reads every file of the yard and says what is wrong, all of it.
 
-use super::list::located;
+use super::list::format_problem;
 use crate::output;
-use crate::wiring::{Place, Yard};
+use crate::wiring::{GlobalOptions, Yard};
 use toolyard_engine::Severity;
+use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_wire::problems;
 
 /// Check every file of the yard and report all problems
 #[derive(clap::Args)]
 pub struct Args {}
 
-pub fn run(_: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     let snapshot = yard.load();
     let found = [snapshot.problems(), &yard.resource_setup().check()].concat();
     let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
-    if place.json {
-        let rows = found.iter().map(|problem| problems::Row {
-            source: &problem.source,
-            place: problem.place,
-            message: &problem.message,
-            hint: problem.hint.as_deref(),
-            severity: problem.severity.as_str(),
-        });
-        output::line(problems::write(rows));
+    if global.json {
+        output::line(json::objects(&found, |object, problem| {
+            object.text("file", &problem.source).text("severity", problem.severity.as_str());
+            if let Some((line, column)) = problem.place {
+                object.number("line", line.into()).number("column", column.into());
+            }
+            object.text("message", &problem.message).text_or_null("hint", problem.hint.as_deref());
+        }));
     } else {
         for problem in &found {
             let word = problem.severity.as_str();
-            output::line(format!("{word}: {}", located(problem)));
+            output::line(format!("{word}: {}", format_problem(problem)));
         }
         let tools = snapshot.entries().len();
         let warnings = found.iter().filter(|problem| problem.severity == Severity::Warning).count();
-        let prompts = match yard.shelf.packs().len() {
+        let prompts = match yard.prompts.packs().len() {
             0 => String::new(),
             prompts => format!(" and {prompts} prompt(s)"),
         };

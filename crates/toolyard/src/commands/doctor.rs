@@ -1,19 +1,19 @@
 //! `toolyard doctor`: can this machine run this yard, and if not, why.
 
+use super::check_results::{self, Row};
 use crate::output;
-use crate::wiring::{Place, Yard, make_state_dir};
+use crate::wiring::{GlobalOptions, Yard, make_state_dir};
 use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::child::{Level, TreeLevel};
 use toolyard_runtimes::interpreter::{NODE, PHP, PYTHON};
-use toolyard_wire::checkup::{self, Row};
+use toolyard_sandbox::{SandboxLevel, TreeLevel};
 
 /// Say what works on this machine and what does not
 #[derive(clap::Args)]
 pub struct Args {}
 
-pub fn run(_: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     let mut rows = vec![
         row("toolyard", true, env!("CARGO_PKG_VERSION").to_owned()),
         row("yard", true, yard.root.display().to_string()),
@@ -24,8 +24,8 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
     rows.extend(interpreters(&yard));
     rows.extend(tools(&yard));
     let healthy = rows.iter().all(|row| row.ok);
-    if place.json {
-        output::line(checkup::write(&rows));
+    if global.json {
+        output::line(check_results::json(&rows));
     } else {
         for row in &rows {
             output::line(format!("{} {}: {}", if row.ok { "ok  " } else { "FAIL" }, row.name, row.detail));
@@ -67,11 +67,11 @@ fn process_trees(yard: &Yard) -> Row {
 
 fn sandbox(yard: &Yard) -> Row {
     match yard.loader.launcher.sandbox_level() {
-        Level::Full => row("sandbox", true, "full: namespaces, Landlock and seccomp".to_owned()),
-        Level::Landlock => {
+        SandboxLevel::Full => row("sandbox", true, "full: namespaces, Landlock and seccomp".to_owned()),
+        SandboxLevel::Landlock => {
             row("sandbox", true, "Landlock and seccomp; namespaces are refused here".to_owned())
         }
-        Level::None => {
+        SandboxLevel::None => {
             row("sandbox", false, "none: neither namespaces nor Landlock are to be had".to_owned())
         }
     }

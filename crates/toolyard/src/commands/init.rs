@@ -1,7 +1,7 @@
 //! `toolyard init [DIR]`: a yard that runs.
 
 use crate::output;
-use crate::wiring::Place;
+use crate::wiring::GlobalOptions;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
 
@@ -20,8 +20,8 @@ const FILES: &[(&str, &str)] = &[
     ("tools/system/disk_free.sh", include_str!("../../templates/disk_free.sh")),
 ];
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let root = args.dir.or(place.yard).unwrap_or_else(|| PathBuf::from("."));
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let root = args.dir.or(global.yard).unwrap_or_else(|| PathBuf::from("."));
     let mut made = 0;
     for (path, content) in FILES {
         if write_new(&root.join(path), content)? {

@@ -3,15 +3,16 @@
 use crate::output;
 use crate::progress::Bar;
 use crate::remote::Remote;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_engine::jobs::Jobs;
 use toolyard_engine::stores::JobFilter;
+use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind, Id, Identity, JobState};
-use toolyard_wire::jobs::{self as wire, Shown};
-use toolyard_wire::{json, outcome, render};
+use toolyard_wire::jobs::{self as wire, JobSummary};
+use toolyard_wire::{outcome, render};
 
 /// List, follow and cancel jobs
 #[derive(clap::Args)]
@@ -70,47 +71,47 @@ fn parse_id(text: &str) -> Result<Id, String> {
     Id::parse(text).ok_or_else(|| "not the id of a job; 'toolyard jobs list' shows them".to_owned())
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let json = place.json;
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let json = global.json;
     small_runtime()?.block_on(async {
-        let desk = Desk::open(&place)?;
+        let client = JobClient::open(&global)?;
         match args.action {
             Action::List { state, tool, limit, before } => {
                 let filter =
                     JobFilter { states: state, tool, before, limit: limit as usize, ..JobFilter::default() };
-                print_list(&desk.list(filter).await?, json)
+                print_list(&client.list(filter).await?, json)
             }
-            Action::Show { id } => print_job(&desk.job(id, Duration::ZERO).await?, json),
-            Action::Watch { id } => print_job(&follow(&desk, id, None).await?, json),
-            Action::Wait { id, timeout } => print_result(&follow(&desk, id, timeout).await?, json),
-            Action::Cancel { id } => print_job(&desk.cancel(id).await?, json),
+            Action::Show { id } => print_job(&client.job(id, Duration::ZERO).await?, json),
+            Action::Watch { id } => print_job(&follow(&client, id, None).await?, json),
+            Action::Wait { id, timeout } => print_result(&follow(&client, id, timeout).await?, json),
+            Action::Cancel { id } => print_job(&client.cancel(id).await?, json),
         }
     })
 }
 
 /// Where the jobs are. Both sides speak the same JSON.
-enum Desk {
-    Here(Arc<Jobs>),
-    There(Remote),
+enum JobClient {
+    Local(Arc<Jobs>),
+    Remote(Remote),
 }
 
-impl Desk {
-    fn open(place: &Place) -> Result<Desk, Error> {
-        match &place.url {
-            Some(url) => Remote::new(url).map(Desk::There),
-            None => Yard::open(place)?.jobs().map(Desk::Here),
+impl JobClient {
+    fn open(global: &GlobalOptions) -> Result<JobClient, Error> {
+        match &global.url {
+            Some(url) => Remote::new(url).map(JobClient::Remote),
+            None => Yard::open(global)?.jobs().map(JobClient::Local),
         }
     }
 
     async fn list(&self, filter: JobFilter) -> Result<Bytes, Error> {
         match self {
-            Desk::Here(jobs) => {
+            JobClient::Local(jobs) => {
                 let limit = filter.limit;
                 let found = jobs.list(JobFilter { identity: Some(Identity::local()), ..filter }).await?;
                 let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
                 Ok(wire::write_jobs(&found, next.as_deref()).into())
             }
-            Desk::There(remote) => {
+            JobClient::Remote(remote) => {
                 let states = filter.states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",");
                 let mut query = vec![("limit", filter.limit.to_string()), ("state", states)];
                 query.extend(filter.tool.map(|tool| ("tool", tool)));
@@ -123,8 +124,10 @@ impl Desk {
     /// The job once it is over, or as it stands after `wait`.
     async fn job(&self, id: Id, wait: Duration) -> Result<Bytes, Error> {
         match self {
-            Desk::Here(jobs) => Ok(wire::write_job(&jobs.wait(id, &Identity::local(), wait).await?).into()),
-            Desk::There(remote) => {
+            JobClient::Local(jobs) => {
+                Ok(wire::write_job(&jobs.wait(id, &Identity::local(), wait).await?).into())
+            }
+            JobClient::Remote(remote) => {
                 let query = [("wait_ms", wait.as_millis().to_string())];
                 remote.get(&["v1", "jobs", &id.to_string()], &query).await
             }
@@ -133,12 +136,12 @@ impl Desk {
 
     async fn cancel(&self, id: Id) -> Result<Bytes, Error> {
         match self {
-            Desk::Here(jobs) => {
+            JobClient::Local(jobs) => {
                 jobs.cancel(id, &Identity::local()).await?;
                 // A job of another process is stopped by that process, within a second or so.
                 self.job(id, Duration::from_secs(10)).await
             }
-            Desk::There(remote) => {
+            JobClient::Remote(remote) => {
                 remote.post(&["v1", "jobs", &id.to_string(), "cancel"], Bytes::new()).await
             }
         }
@@ -146,14 +149,14 @@ impl Desk {
 }
 
 /// Shows how far it is, on a terminal, until it is over or the time is up.
-async fn follow(desk: &Desk, id: Id, timeout_ms: Option<u64>) -> Result<Bytes, Error> {
+async fn follow(client: &JobClient, id: Id, timeout_ms: Option<u64>) -> Result<Bytes, Error> {
     let until = timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let bar = Bar::start();
     loop {
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        let job = desk.job(id, left.min(Duration::from_millis(500))).await?;
+        let job = client.job(id, left.min(Duration::from_millis(500))).await?;
         let shown = read(&job)?;
-        if JobState::parse(&shown.state).is_none_or(JobState::is_over) {
+        if JobState::parse(&shown.state).is_none_or(JobState::is_finished) {
             return Ok(job);
         }
         if left.is_zero() {
@@ -167,7 +170,7 @@ async fn follow(desk: &Desk, id: Id, timeout_ms: Option<u64>) -> Result<Bytes, E
     }
 }
 
-fn read(job: &[u8]) -> Result<Shown, Error> {
+fn read(job: &[u8]) -> Result<JobSummary, Error> {
     wire::read_job(job).map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a job: {what}")))
 }
 
@@ -242,6 +245,6 @@ fn print_result(job: &Bytes, as_json: bool) -> Result<u8, Error> {
 fn ended(job: &Bytes) -> Result<Option<toolyard_protocol::Outcome>, Error> {
     let found = json::pointer(job, "/outcome")
         .map_err(|defect| Error::new(ErrorKind::InvalidOutput, format!("not a job: {defect}")))?;
-    let kept = found.map(|range| job.slice(range)).filter(|raw| raw.as_ref() != b"null");
-    kept.map(|raw| outcome::read(&raw)).transpose()
+    let raw_outcome = found.map(|range| job.slice(range)).filter(|raw| raw.as_ref() != b"null");
+    raw_outcome.map(|raw| outcome::read(&raw)).transpose()
 }

@@ -2,22 +2,22 @@
 
 use crate::output;
 use crate::remote::Remote;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind, Sandbox, ToolSpec};
-use toolyard_wire::listing::{self, Listed};
+use toolyard_wire::tool_list::{self, ToolRow};
 
 /// List the tools of the yard
 #[derive(clap::Args)]
 pub struct Args {}
 
-pub fn run(_: Args, place: Place) -> Result<u8, Error> {
-    if let Some(url) = &place.url {
-        return list_there(url, place.json);
+pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
+    if let Some(url) = &global.url {
+        return list_remote(url, global.json);
     }
-    let yard = Yard::open(&place)?;
+    let yard = Yard::open(&global)?;
     let snapshot = yard.load();
-    if place.json {
+    if global.json {
         output::line(write_json(&snapshot));
     } else {
         print_table(&snapshot);
@@ -26,14 +26,14 @@ pub fn run(_: Args, place: Place) -> Result<u8, Error> {
 }
 
 /// The tools of a running server.
-fn list_there(url: &str, as_json: bool) -> Result<u8, Error> {
+fn list_remote(url: &str, as_json: bool) -> Result<u8, Error> {
     let remote = Remote::new(url)?;
     let list = small_runtime()?.block_on(remote.get(&["v1", "tools"], &[]))?;
     if as_json {
         output::line(list);
         return Ok(0);
     }
-    let tools = listing::read_list(&list)
+    let tools = tool_list::read_list(&list)
         .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a list of tools: {what}")))?;
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
     for tool in tools {
@@ -59,9 +59,9 @@ fn write_json(snapshot: &Snapshot) -> Vec<u8> {
     let rows_of =
         specs.iter().map(|(spec, enabled)| (Some(*spec), *enabled)).chain(std::iter::repeat((None, false)));
     for ((source, problems), (spec, enabled)) in problems.iter().zip(rows_of) {
-        rows.push(Listed { spec, source, enabled, problems });
+        rows.push(ToolRow { spec, source, enabled, problems });
     }
-    listing::write_list(&rows)
+    tool_list::write_list(&rows)
 }
 
 fn print_table(snapshot: &Snapshot) {
@@ -71,8 +71,8 @@ fn print_table(snapshot: &Snapshot) {
         let text = spec.about.description.as_deref().or(spec.about.title.as_deref()).unwrap_or("-");
         let first = text.lines().next().unwrap_or_default();
         let state = if enabled { "" } else { "(disabled) " };
-        let walls = if spec.sandbox == Sandbox::None { "(no sandbox) " } else { "" };
-        let text = format!("{state}{walls}{first}");
+        let marker = if spec.sandbox == Sandbox::None { "(no sandbox) " } else { "" };
+        let text = format!("{state}{marker}{first}");
         rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, text]);
     }
     match rows.len() {
@@ -98,7 +98,7 @@ pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
 }
 
 /// `file:line:column: message (hint)`, as editors like it.
-pub fn located(problem: &SourceProblem) -> String {
+pub fn format_problem(problem: &SourceProblem) -> String {
     let gap = if problem.place.is_some() { "" } else { " " };
     format!("{}:{gap}{}", problem.source, describe(problem))
 }

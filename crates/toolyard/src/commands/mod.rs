@@ -4,6 +4,7 @@ pub mod audit;
 pub mod batch;
 pub mod call;
 pub mod check;
+mod check_results;
 pub mod completions;
 pub mod doctor;
 pub mod init;

@@ -2,7 +2,7 @@
 
 use super::init::write_new;
 use crate::output;
-use crate::wiring::Place;
+use crate::wiring::GlobalOptions;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
 
@@ -10,11 +10,11 @@ use toolyard_protocol::{Error, ErrorKind};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: NewCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum NewCommand {
     /// A tool file with its script, schemas and an example that passes
     Tool {
         /// What it is made of
@@ -87,9 +87,9 @@ impl Kind {
     }
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let What::Tool { kind, name } = args.what;
-    let root = place.yard.unwrap_or_else(|| PathBuf::from("."));
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let NewCommand::Tool { kind, name } = args.command;
+    let root = global.yard.unwrap_or_else(|| PathBuf::from("."));
     let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name.as_str()));
     check_name(&name, module, tool)?;
     let folder =

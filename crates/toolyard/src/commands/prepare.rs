@@ -1,7 +1,7 @@
 //! `toolyard prepare`: does now, with network, what tools need before their first call.
 
 use crate::output;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use toolyard_engine::Snapshot;
 use toolyard_protocol::{Error, ErrorKind};
 
@@ -9,19 +9,19 @@ use toolyard_protocol::{Error, ErrorKind};
 #[derive(clap::Args)]
 pub struct Args {}
 
-pub fn run(_: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     crate::wiring::make_state_dir(&yard.state)?;
     let failed = small_runtime()?.block_on(prepare(&yard.load(), true));
     Ok(if failed == 0 { 0 } else { ErrorKind::Unavailable.row().exit })
 }
 
 /// Prepares every tool, one after the other, and tells how many failed.
-pub async fn prepare(snapshot: &Snapshot, tell_success: bool) -> usize {
+pub async fn prepare(snapshot: &Snapshot, print_success: bool) -> usize {
     let mut failed = 0;
     for entry in snapshot.entries() {
         match entry.runner.prepare().await {
-            Ok(true) if tell_success => output::note(format!("prepared {}", entry.spec.exposed)),
+            Ok(true) if print_success => output::note(format!("prepared {}", entry.spec.exposed)),
             Ok(_) => {}
             Err(error) => {
                 failed += 1;

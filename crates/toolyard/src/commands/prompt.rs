@@ -1,14 +1,14 @@
 //! `toolyard prompt list | get`: the prompts of the yard, and one of them filled in.
 
 use crate::output;
-use crate::person::Person;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::terminal_caller::TerminalCaller;
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use std::sync::Arc;
-use toolyard_engine::{Behalf, Prompts, Registry};
-use toolyard_protocol::{Edge, Error, ErrorKind, Filled, Identity};
-use toolyard_runtimes::Library;
-use toolyard_runtimes::prompts::Listed;
+use toolyard_engine::{Prompts, Registry, RequestContext};
+use toolyard_protocol::{Edge, Error, ErrorKind, Identity, RenderedPrompt};
 use toolyard_wire::{arguments, prompt};
+use toolyard_yard::PromptService;
+use toolyard_yard::prompts::PromptListing;
 
 /// Work with the prompts of the yard
 #[derive(clap::Args)]
@@ -36,18 +36,18 @@ struct Get {
     args: Option<String>,
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     match args.command {
-        Command::List => list(&place),
-        Command::Get(get) => fill(&place, get),
+        Command::List => list(&global),
+        Command::Get(get) => fill(&global, get),
     }
 }
 
-fn list(place: &Place) -> Result<u8, Error> {
-    let yard = Yard::open(place)?;
+fn list(global: &GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(global)?;
     let registry = Registry::new(yard.load());
-    let listed = yard.shelf.packs().list(&registry);
-    if place.json {
+    let listed = yard.prompts.packs().list(&registry);
+    if global.json {
         let rows: Vec<prompt::Row<'_>> = listed
             .iter()
             .map(|row| prompt::Row { prompt: &row.prompt, id: &row.id, versions: &row.versions })
@@ -64,7 +64,7 @@ fn list(place: &Place) -> Result<u8, Error> {
 }
 
 /// Arguments that may be left out stand in brackets.
-fn row(listed: &Listed) -> Vec<String> {
+fn row(listed: &PromptListing) -> Vec<String> {
     let arguments = listed.prompt.arguments.iter().map(|argument| match argument.required {
         true => argument.name.clone(),
         false => format!("[{}]", argument.name),
@@ -81,12 +81,12 @@ fn row(listed: &Listed) -> Vec<String> {
     ]
 }
 
-fn fill(place: &Place, get: Get) -> Result<u8, Error> {
-    let yard = Yard::open(place)?;
+fn fill(global: &GlobalOptions, get: Get) -> Result<u8, Error> {
+    let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
     let filled = small_runtime()?.block_on(async {
-        let library = Library::new(yard.shelf.clone(), engine.clone());
-        let filled = get_here(&library, get).await;
+        let service = PromptService::new(yard.prompts.clone(), engine.clone());
+        let filled = get_prompt(&service, get).await;
         // A tool that makes messages may be a job.
         if let Some(jobs) = engine.jobs.if_open() {
             jobs.shut_down().await;
@@ -95,20 +95,21 @@ fn fill(place: &Place, get: Get) -> Result<u8, Error> {
     });
     engine.audit.close();
     let filled = filled?;
-    output::line(if place.json { prompt::write_filled(&filled) } else { prompt::render(&filled).into() });
+    output::line(if global.json { prompt::write_rendered(&filled) } else { prompt::render(&filled).into() });
     Ok(0)
 }
 
-async fn get_here(library: &Library, get: Get) -> Result<Filled, Error> {
-    let schema = library.inputs(&get.name);
+async fn get_prompt(service: &PromptService, get: Get) -> Result<RenderedPrompt, Error> {
+    let schema = service.inputs(&get.name);
     let words = get.args.map_or(get.words, |json| vec![json]);
-    let arguments = arguments::from_words(&words, schema.as_ref()).map_err(|error| library.hide(error))?;
+    let arguments = arguments::from_cli_args(&words, schema.as_ref()).map_err(|error| service.hide(error))?;
     let spinner = output::Spinner::start(format!("filling {}", get.name));
-    let caller = Person::new(spinner.status());
+    let caller = TerminalCaller::new(spinner.status());
     let identity = Identity::local();
-    let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
+    let request_context =
+        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
     tokio::select! {
-        filled = library.get(&get.name, arguments, behalf) => filled,
+        filled = service.get(&get.name, arguments, request_context) => filled,
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }
 }

@@ -1,18 +1,20 @@
 //! `toolyard resource list|read|write|delete`: what clients can read, from the terminal.
 
 use crate::output;
-use crate::person::Person;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::terminal_caller::TerminalCaller;
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolyard_engine::resources::not_found;
-use toolyard_engine::{Behalf, Engine, Resources};
+use toolyard_engine::{Engine, RequestContext, Resources};
+use toolyard_formats::json;
 use toolyard_protocol::{
-    Body, Edge, Error, ErrorKind, Identity, Nobody, Part, Reading, Resource, ResourceTemplate, text::visible,
+    Body, Edge, Error, ErrorKind, Identity, NoopCaller, ReadResult, Resource, ResourceContents,
+    ResourceTemplate, text::escape_control,
 };
-use toolyard_wire::resource_list;
+use toolyard_wire::mcp::{Revision, resources as mcp};
 
 /// List, read, write and delete resources
 #[derive(clap::Args)]
@@ -43,12 +45,12 @@ enum Command {
 /// The largest content that is read from a file or stdin.
 const MAX: u64 = 1 << 30;
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     let engine = Arc::new(yard.engine()?);
     let done = small_runtime()?.block_on(async {
         tokio::select! {
-            done = act(&yard, &engine, args.command, place.json) => done,
+            done = run_command(&yard, &engine, args.command, global.json) => done,
             _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
         }
     });
@@ -57,14 +59,15 @@ pub fn run(args: Args, place: Place) -> Result<u8, Error> {
 }
 
 /// What a list says about one resource or template.
-pub fn show_one(uri: &str, place: &Place) -> Result<u8, Error> {
-    let yard = Yard::open(place)?;
+pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
     let found = small_runtime()?.block_on(async {
         let opened = yard.resources(&engine)?;
         let identity = Identity::local();
-        let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &Nobody };
-        list_all(opened.resources.as_ref(), behalf).await
+        let request_context =
+            RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
+        list_all(opened.resources.as_ref(), request_context).await
     });
     engine.audit.close();
     let (mut resources, mut templates) = found?;
@@ -73,8 +76,8 @@ pub fn show_one(uri: &str, place: &Place) -> Result<u8, Error> {
     if resources.is_empty() && templates.is_empty() {
         return Err(not_found(uri));
     }
-    if place.json {
-        output::line(resource_list::write(&resources, &templates));
+    if global.json {
+        output::line(list_json(&resources, &templates));
         return Ok(0);
     }
     let of_resource = |one: Resource| (one.uri, one.name, [one.title, one.description, one.mime], one.size);
@@ -90,52 +93,56 @@ pub fn show_one(uri: &str, place: &Place) -> Result<u8, Error> {
             ("type", mime),
             ("bytes", size.map(|size| size.to_string())),
         ];
-        let rows = rows.into_iter().filter_map(|(word, value)| Some(vec![word.to_owned(), visible(&value?)]));
+        let rows =
+            rows.into_iter().filter_map(|(word, value)| Some(vec![word.to_owned(), escape_control(&value?)]));
         output::table(&rows.collect::<Vec<_>>());
     }
     Ok(0)
 }
 
-async fn act(yard: &Yard, engine: &Arc<Engine>, command: Command, json: bool) -> Result<(), Error> {
+async fn run_command(yard: &Yard, engine: &Arc<Engine>, command: Command, json: bool) -> Result<(), Error> {
     let opened = yard.resources(engine)?;
-    crate::reload::tell(&opened.problems);
+    crate::reload::print_problems(&opened.problems);
     let resources = opened.resources.as_ref();
     let spinner = output::Spinner::start("reading".to_owned());
-    let caller = Person::new(spinner.status());
+    let caller = TerminalCaller::new(spinner.status());
     let identity = Identity::local();
-    let behalf = Behalf { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
+    let request_context =
+        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
     match command {
         Command::List => {
-            let found = list_all(resources, behalf).await?;
+            let found = list_all(resources, request_context).await?;
             drop(spinner);
             show_list(&found, json);
         }
         Command::Read { uri } => {
-            let reading = resources.read(&uri, behalf).await?;
+            let reading = resources.read(&uri, request_context).await?;
             drop(spinner);
             show(&reading, json);
         }
         Command::Write { uri, file } => {
             let body = content(&file)?;
             let bytes = body.len();
-            resources.write(Part { uri: uri.clone(), mime: None, body, meta: None }, behalf).await?;
-            tell(&format!("wrote {bytes} bytes to {uri}"), json);
+            resources
+                .write(ResourceContents { uri: uri.clone(), mime: None, body, meta: None }, request_context)
+                .await?;
+            print_done(&format!("wrote {bytes} bytes to {uri}"), json);
         }
         Command::Delete { uri } => {
-            resources.delete(&uri, behalf).await?;
-            tell(&format!("deleted {uri}"), json);
+            resources.delete(&uri, request_context).await?;
+            print_done(&format!("deleted {uri}"), json);
         }
     }
     Ok(())
 }
 
-type Listed = (Vec<Resource>, Vec<ResourceTemplate>);
+type Listing = (Vec<Resource>, Vec<ResourceTemplate>);
 
-async fn list_all(resources: &dyn Resources, behalf: Behalf<'_>) -> Result<Listed, Error> {
+async fn list_all(resources: &dyn Resources, request_context: RequestContext<'_>) -> Result<Listing, Error> {
     let (mut items, mut templates) = (Vec::new(), Vec::new());
     let mut cursor = None;
     loop {
-        let page = resources.list(cursor.as_deref(), behalf).await?;
+        let page = resources.list(cursor.as_deref(), request_context).await?;
         items.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -143,7 +150,7 @@ async fn list_all(resources: &dyn Resources, behalf: Behalf<'_>) -> Result<Liste
         }
     }
     loop {
-        let page = resources.templates(cursor.as_deref(), behalf).await?;
+        let page = resources.templates(cursor.as_deref(), request_context).await?;
         templates.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -152,33 +159,37 @@ async fn list_all(resources: &dyn Resources, behalf: Behalf<'_>) -> Result<Liste
     }
 }
 
-fn show_list((resources, templates): &Listed, json: bool) {
+fn show_list((resources, templates): &Listing, json: bool) {
     if json {
-        return output::line(resource_list::write(resources, templates));
+        return output::line(list_json(resources, templates));
     }
     if resources.is_empty() && templates.is_empty() {
         return output::note("no resources; docs/resources.md says how to make some");
     }
-    let cell = |text: Option<&String>| visible(text.map_or("-", String::as_str));
+    let cell = |text: Option<&String>| escape_control(text.map_or("-", String::as_str));
     let mut rows = vec![["ADDRESS", "TYPE", "BYTES", "NAME"].map(str::to_owned).to_vec()];
     for one in resources {
         let size = one.size.map_or("-".to_owned(), |size| size.to_string());
-        rows.push(vec![visible(&one.uri), cell(one.mime.as_ref()), size, visible(&one.name)]);
+        rows.push(vec![escape_control(&one.uri), cell(one.mime.as_ref()), size, escape_control(&one.name)]);
     }
     for one in templates {
-        let name = visible(&one.name);
-        rows.push(vec![visible(&one.uri_template), cell(one.mime.as_ref()), "-".to_owned(), name]);
+        let name = escape_control(&one.name);
+        rows.push(vec![escape_control(&one.uri_template), cell(one.mime.as_ref()), "-".to_owned(), name]);
     }
     output::table(&rows);
 }
 
-fn show(reading: &Reading, json: bool) {
+fn show(reading: &ReadResult, json: bool) {
     if json {
-        return output::line(resource_list::write_contents(&reading.parts));
+        let mut out = Vec::new();
+        let mut object = json::Object::new(&mut out);
+        json::array(object.member("contents"), &reading.parts, mcp::push_part);
+        object.end();
+        return output::line(out);
     }
     for part in &reading.parts {
         match &part.body {
-            Body::Text(text) if output::is_terminal() => output::raw(visible(text)),
+            Body::Text(text) if output::is_terminal() => output::raw(escape_control(text)),
             Body::Text(text) => output::raw(text),
             Body::Blob(bytes) if output::is_terminal() => {
                 let mime = part.mime.as_deref().unwrap_or("data");
@@ -189,8 +200,21 @@ fn show(reading: &Reading, json: bool) {
     }
 }
 
-fn tell(what: &str, json: bool) {
-    if json { output::line("{}") } else { output::note(visible(what)) }
+/// `{"resources": […], "resourceTemplates": […]}` with the members that MCP gives them.
+fn list_json(resources: &[Resource], templates: &[ResourceTemplate]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = json::Object::new(&mut out);
+    let newest = Revision::NEWEST;
+    json::array(object.member("resources"), resources, |out, one| mcp::push_resource(out, newest, one));
+    json::array(object.member("resourceTemplates"), templates, |out, one| {
+        mcp::push_template(out, newest, one)
+    });
+    object.end();
+    out
+}
+
+fn print_done(what: &str, json: bool) {
+    if json { output::line("{}") } else { output::note(escape_control(what)) }
 }
 
 fn content(file: &PathBuf) -> Result<Body, Error> {

@@ -2,11 +2,11 @@
 
 use crate::output;
 use crate::terminal;
-use crate::wiring::{Place, Yard, make_state_dir};
+use crate::wiring::{GlobalOptions, Yard, make_state_dir};
 use std::io::{IsTerminal, Read};
+use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind, SecretName};
 use toolyard_runtimes::secrets::Source;
-use toolyard_wire::secret_list;
 
 /// Store the secrets that tools declare
 #[derive(clap::Args)]
@@ -28,11 +28,11 @@ enum Command {
     Rm { name: String },
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
     match args.command {
         Command::Set { name } => set(&yard, &parse(&name)?),
-        Command::List => list(&yard, place.json),
+        Command::List => list(&yard, global.json),
         Command::Rm { name } => remove(&yard, &parse(&name)?),
     }
 }
@@ -60,7 +60,7 @@ fn read_value(name: &SecretName) -> Result<String, Error> {
         |error: std::io::Error| Error::new(ErrorKind::InvalidInput, format!("no value was read: {error}"));
     let stdin = std::io::stdin();
     let mut value = if stdin.is_terminal() {
-        terminal::hidden_line(&format!("value of '{name}' (not shown): ")).map_err(failed)?
+        terminal::read_hidden_line(&format!("value of '{name}' (not shown): ")).map_err(failed)?
     } else {
         let mut bytes = Vec::new();
         stdin.lock().take(MAX).read_to_end(&mut bytes).map_err(failed)?;
@@ -83,12 +83,10 @@ fn list(yard: &Yard, as_json: bool) -> Result<u8, Error> {
         Source::Keyring => "kernel keyring",
     };
     if as_json {
-        let rows = secrets.iter().map(|secret| secret_list::Row {
-            name: &secret.name,
-            source: source(secret.source),
-            problem: secret.problem.as_deref(),
-        });
-        output::line(secret_list::write(rows));
+        output::line(json::objects(&secrets, |object, secret| {
+            object.text("name", &secret.name).text("source", source(secret.source));
+            object.text_or_null("problem", secret.problem.as_deref());
+        }));
     } else if secrets.is_empty() {
         output::note("no secrets; 'toolyard secret set NAME' stores one");
     } else {

@@ -4,7 +4,7 @@ use crate::config::{Server, parse_listen};
 use crate::memory;
 use crate::output;
 use crate::reload;
-use crate::wiring::{Place, Yard, large_runtime};
+use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ pub struct Args {
     listen: Option<String>,
 }
 
-pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
-    place.yard = args.dir.or(place.yard);
+pub fn run(args: Args, mut global: GlobalOptions) -> Result<u8, Error> {
+    global.yard = args.dir.or(global.yard);
     let listen = args.listen.as_deref().map(parse_listen).transpose();
     let listen = listen.map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
-    let yard = Yard::open_with(&place, |config| {
+    let yard = Yard::open_with(&global, |config| {
         config.server.listen = listen.unwrap_or(config.server.listen);
     })?;
     large_runtime()?.block_on(run_server(yard))
@@ -37,7 +37,7 @@ pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
 async fn run_server(yard: Yard) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let server = &yard.config.server;
-    let options = within_descriptors(options(server));
+    let options = cap_by_descriptor_limit(options(server));
     let listener = TcpListener::bind(server.listen).await.map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))
             .hint("another program may use the port; choose one with --listen")
@@ -45,16 +45,16 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let address =
         listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let snapshot = engine.registry.snapshot();
-    reload::tell(snapshot.problems());
+    reload::print_problems(snapshot.problems());
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let watcher = reload::watch(&yard, &engine)?;
-    let taking_up = tokio::spawn(take_up_jobs(engine.clone()));
-    tokio::spawn(memory::give_back());
+    let resuming = tokio::spawn(resume_jobs(engine.clone()));
+    tokio::spawn(memory::release_idle_memory());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     serve(listener, engine.clone(), mcp, options, stop_signal()?).await;
     drop(watcher);
-    taking_up.abort();
+    resuming.abort();
     if let Some(jobs) = engine.jobs.if_open() {
         jobs.shut_down().await;
     }
@@ -65,13 +65,13 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
 
 /// Takes up the jobs that an earlier process left unfinished. A full disk does not keep the server from starting: it
 /// tries again until there is room.
-async fn take_up_jobs(engine: Arc<Engine>) {
-    let mut told = false;
+async fn resume_jobs(engine: Arc<Engine>) {
+    let mut warned = false;
     loop {
         match engine.jobs.jobs() {
-            Ok(jobs) => return jobs.tend(engine.registry.clone(), engine.passage()),
-            Err(error) if !told => {
-                told = true;
+            Ok(jobs) => return jobs.spawn_maintenance(engine.registry.clone(), engine.job_gates()),
+            Err(error) if !warned => {
+                warned = true;
                 output::note(format!("warning: jobs are not available yet: {error}"));
             }
             Err(_) => {}
@@ -97,7 +97,7 @@ pub fn options(server: &Server) -> Options {
 
 /// Takes all descriptors the system allows, since the usual first limit of 1,024 is soon used up by idle connections, and
 /// keeps a quarter for tools and files: a server without descriptors could not even turn anyone away.
-fn within_descriptors(mut options: Options) -> Options {
+fn cap_by_descriptor_limit(mut options: Options) -> Options {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls use `limit` alone.
     let known = unsafe {

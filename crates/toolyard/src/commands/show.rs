@@ -2,10 +2,11 @@
 
 use super::list::{all_specs, problems_of};
 use crate::output;
-use crate::wiring::{Place, Yard};
+use crate::wiring::{GlobalOptions, Yard};
 use toolyard_engine::Snapshot;
-use toolyard_protocol::{Conduct, Error, ErrorKind, Expect, ToolSpec};
-use toolyard_wire::{json, listing};
+use toolyard_formats::json;
+use toolyard_protocol::{Behavior, Error, ErrorKind, Expect, ToolSpec};
+use toolyard_wire::tool_list;
 
 /// Show one tool (what it does, what it takes, its limits), or one resource
 #[derive(clap::Args)]
@@ -14,21 +15,21 @@ pub struct Args {
     name: String,
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     // No tool has such a name.
     if args.name.contains("://") {
-        return super::resource::show_one(&args.name, &place);
+        return super::resource::show_one(&args.name, &global);
     }
-    let yard = Yard::open(&place)?;
+    let yard = Yard::open(&global)?;
     let snapshot = yard.load();
     let specs = all_specs(&snapshot);
     let found =
         specs.iter().find(|(spec, _)| spec.exposed.as_str() == args.name || spec.name.as_str() == args.name);
     let (spec, enabled) = *found.ok_or_else(|| unknown(&snapshot, &args.name))?;
     let problems = problems_of(&snapshot, &spec.source);
-    if place.json {
-        let row = listing::Listed { spec: Some(spec), source: &spec.source, enabled, problems: &problems };
-        output::line(listing::write_tool(&row));
+    if global.json {
+        let row = tool_list::ToolRow { spec: Some(spec), source: &spec.source, enabled, problems: &problems };
+        output::line(tool_list::write_tool(&row));
     } else {
         output::line(page(spec, enabled, &problems));
     }
@@ -82,7 +83,7 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     if !spec.about.categories.is_empty() {
         add(format!("categories      {}", spec.about.categories.join(", ")));
     }
-    conduct(&spec.conduct).into_iter().for_each(&mut add);
+    behavior(&spec.behavior).into_iter().for_each(&mut add);
     if !enabled {
         add("state           disabled (enabled: false)".to_owned());
     }
@@ -106,31 +107,31 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     text.trim_end().to_owned()
 }
 
-fn conduct(conduct: &Conduct) -> Vec<String> {
+fn behavior(behavior: &Behavior) -> Vec<String> {
     let mut lines = Vec::new();
-    if conduct.deterministic {
+    if behavior.deterministic {
         lines.push("results         kept: the same input gives the same result".to_owned());
     }
-    if let Some(places) = conduct.concurrency {
-        lines.push(format!("at a time       {places} call(s)"));
+    if let Some(limit) = behavior.concurrency {
+        lines.push(format!("at a time       {limit} call(s)"));
     }
-    if let Some(rate) = conduct.rate {
+    if let Some(rate) = behavior.rate {
         lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per.as_millis()));
     }
-    if let Some(retry) = conduct.retry {
+    if let Some(retry) = behavior.retry {
         lines.push(format!(
             "retry           up to {} runs, pausing {} ms and more",
             retry.attempts,
             retry.backoff.as_millis()
         ));
     }
-    if conduct.dialog {
+    if behavior.dialog {
         lines.push("dialog          talks with its caller while it runs".to_owned());
     }
-    if conduct.attached {
+    if behavior.attached {
         lines.push("attached        its caller stays until it says that it goes on by itself".to_owned());
     }
-    if conduct.context {
+    if behavior.context {
         lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());
     }
     lines

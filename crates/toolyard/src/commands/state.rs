@@ -1,15 +1,15 @@
 //! `toolyard state prune|verify`: gives back room that nothing needs any more, and reads the blobs through.
 
 use crate::output;
-use crate::state::State;
-use crate::wiring::{Place, Yard, small_runtime};
+use crate::state::StateDir;
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use std::collections::HashSet;
 use std::time::Duration;
 use toolyard_engine::clock::{Clock, SystemClock};
 use toolyard_engine::stores::{JobFilter, JobStore};
+use toolyard_formats::json::Object;
 use toolyard_protocol::{Error, ErrorKind, Hash, Payload};
 use toolyard_runtimes::builtin::Stores;
-use toolyard_wire::json::Object;
 
 /// Rows that are read, or removed, at a time.
 const PAGE: usize = 500;
@@ -35,23 +35,23 @@ enum Command {
     Verify,
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
-    let kept = yard.kept.clone();
-    if !kept.is_there() {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
+    let state_dir = yard.state_dir.clone();
+    if !state_dir.exists() {
         output::note("this yard keeps nothing yet");
         return Ok(0);
     }
     small_runtime()?.block_on(async {
         match args.command {
-            Command::Prune { days } => prune(&kept, Duration::from_secs(days * DAY), place.json).await,
-            Command::Verify => verify(&kept.open_stores()?, place.json).await,
+            Command::Prune { days } => prune(&state_dir, Duration::from_secs(days * DAY), global.json).await,
+            Command::Verify => verify(&state_dir.open_stores()?, global.json).await,
         }
     })
 }
 
-async fn prune(kept: &State, min_age: Duration, as_json: bool) -> Result<u8, Error> {
-    let (jobs, stores) = (kept.job_store()?, kept.open_stores()?);
+async fn prune(state_dir: &StateDir, min_age: Duration, as_json: bool) -> Result<u8, Error> {
+    let (jobs, stores) = (state_dir.job_store()?, state_dir.open_stores()?);
     let now = SystemClock.now();
     let mut expired = 0;
     loop {
@@ -61,13 +61,13 @@ async fn prune(kept: &State, min_age: Duration, as_json: bool) -> Result<u8, Err
             break;
         }
     }
-    let mut live = named_by_artifacts(&stores).await?;
+    let mut live = hashes_of_artifacts(&stores).await?;
     let mut filter = JobFilter { limit: PAGE, ..JobFilter::default() };
     loop {
         let page = jobs.list(filter.clone()).await?;
         for job in &page {
-            live.extend(named_in(&job.arguments));
-            live.extend(job.outcome.iter().flat_map(named_in));
+            live.extend(hashes_in(&job.arguments));
+            live.extend(job.outcome.iter().flat_map(hashes_in));
         }
         match page.last() {
             Some(job) if page.len() == PAGE => filter.before = Some(job.id),
@@ -112,7 +112,7 @@ async fn verify(stores: &Stores, as_json: bool) -> Result<u8, Error> {
     Ok(if damaged == 0 { 0 } else { ErrorKind::Internal.row().exit })
 }
 
-async fn named_by_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {
+async fn hashes_of_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {
     let mut live = HashSet::new();
     let mut after = None;
     loop {
@@ -126,7 +126,7 @@ async fn named_by_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {
 }
 
 /// Whatever looks like a hash, wherever it stands: better one blob too many kept than one too few.
-fn named_in(payload: &Payload) -> impl Iterator<Item = Hash> {
+fn hashes_in(payload: &Payload) -> impl Iterator<Item = Hash> {
     let hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     payload
         .bytes()
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn hashes_are_found_wherever_they_stand() {
         let hash = Hash::from_bytes([0xab; 32]);
-        let found = |text: String| named_in(&Payload::json(text)).collect::<Vec<_>>();
+        let found = |text: String| hashes_in(&Payload::json(text)).collect::<Vec<_>>();
         assert_eq!(found(format!("{{\"a\":[\"{hash}\"]}}")), [hash]);
         assert_eq!(found(format!("\"cas://{hash}?x\"")), [hash]);
         assert!(found(format!("\"x0{hash}\"")).contains(&hash), "next to another digit");

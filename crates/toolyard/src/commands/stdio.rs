@@ -3,7 +3,7 @@
 use super::serve::stop_signal;
 use crate::output;
 use crate::reload;
-use crate::wiring::{Place, Yard, large_runtime};
+use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +28,9 @@ enum Framing {
     ContentLength,
 }
 
-pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
-    place.yard = args.dir.or(place.yard);
-    let yard = Yard::open(&place)?;
+pub fn run(args: Args, mut global: GlobalOptions) -> Result<u8, Error> {
+    global.yard = args.dir.or(global.yard);
+    let yard = Yard::open(&global)?;
     let runtime = large_runtime()?;
     let ended = runtime.block_on(run_stdio(yard, args.framing));
     // A read of stdin that is under way cannot be called back; the process ends without it.
@@ -41,11 +41,11 @@ pub fn run(args: Args, mut place: Place) -> Result<u8, Error> {
 async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let snapshot = engine.registry.snapshot();
-    reload::tell(snapshot.problems());
+    reload::print_problems(snapshot.problems());
     let watcher = reload::watch(&yard, &engine)?;
     // Jobs that an earlier process left unfinished are taken up now.
     let jobs = engine.jobs.jobs()?;
-    jobs.tend(engine.registry.clone(), engine.passage());
+    jobs.spawn_maintenance(engine.registry.clone(), engine.job_gates());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();
@@ -58,7 +58,7 @@ async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     };
     tokio::select! {
         () = serving => {}
-        () = mcp.tend() => {}
+        () = mcp.run_maintenance() => {}
     }
     drop(watcher);
     jobs.shut_down().await;

@@ -1,12 +1,14 @@
 //! `toolyard test [NAME …]`: runs every tool's examples and compares what comes out.
 
+use super::check_results::{self, Row};
 use crate::output;
-use crate::wiring::{Place, Yard, large_runtime};
+use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use std::sync::Arc;
 use toolyard_edges::serve;
 use toolyard_engine::{Engine, Entry};
+use toolyard_formats::{cache_key::same_value, json};
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Outcome};
-use toolyard_wire::{cache_key::same_value, checkup, json, render};
+use toolyard_wire::render;
 
 /// Run the examples of the yard's tools as tests
 #[derive(clap::Args)]
@@ -15,19 +17,19 @@ pub struct Args {
     names: Vec<String>,
 }
 
-pub fn run(args: Args, place: Place) -> Result<u8, Error> {
-    let yard = Yard::open(&place)?;
-    large_runtime()?.block_on(run_tests(&yard, &args.names, place.json))
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::open(&global)?;
+    large_runtime()?.block_on(run_tests(&yard, &args.names, global.json))
 }
 
 async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
-    let entries = chosen(&engine, names)?;
-    let server = serve_meanwhile(yard, engine.clone()).await;
+    let entries = select_tools(&engine, names)?;
+    let server = serve_in_background(yard, engine.clone()).await;
     let mut rows = Vec::new();
-    let mut without = 0;
+    let mut without_examples = 0;
     for entry in &entries {
-        without += usize::from(entry.spec.examples.is_empty());
+        without_examples += usize::from(entry.spec.examples.is_empty());
         if !entry.spec.examples.is_empty() {
             // Before the clock of the first example starts; what goes wrong here shows in the example.
             let _ = entry.runner.prepare().await;
@@ -36,7 +38,7 @@ async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, E
             let name = example.name.clone().unwrap_or_else(|| format!("example {}", i + 1));
             let result = run_example(&engine, entry, example).await;
             let detail = result.as_ref().err().map_or(String::new(), |what| format!(": {what}"));
-            rows.push(checkup::Row {
+            rows.push(Row {
                 name: "example",
                 ok: result.is_ok(),
                 detail: format!("{}: {name}{detail}", entry.spec.exposed),
@@ -47,10 +49,10 @@ async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, E
         server.abort();
     }
     engine.audit.close();
-    Ok(report(yard, &rows, without, as_json, &engine))
+    Ok(report(yard, &rows, without_examples, as_json, &engine))
 }
 
-fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
+fn select_tools(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
     let snapshot = engine.registry.snapshot();
     if names.is_empty() {
         return Ok(snapshot.entries().to_vec());
@@ -63,7 +65,7 @@ fn chosen(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Error> {
 
 /// Tools may call their own yard; it is served on its own address while the examples run. When the address is
 /// taken, a server of this yard is most likely running there already.
-async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
+async fn serve_in_background(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
     let options = super::serve::options(&yard.config.server);
     let mcp = yard.mcp(&engine).ok()?;
@@ -73,7 +75,7 @@ async fn serve_meanwhile(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {
     let arguments = json::arguments(example.input.bytes().clone()).map_err(|error| error.message)?;
     let call = Call::new(engine.call_id(), entry.spec.exposed.as_str(), arguments, Edge::Cli);
-    compare(&engine.run(call, &toolyard_protocol::Nobody).await, &example.expect)
+    compare(&engine.run(call, &toolyard_protocol::NoopCaller).await, &example.expect)
 }
 
 fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
@@ -106,7 +108,7 @@ fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
     }
 }
 
-fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, engine: &Engine) -> u8 {
+fn report(yard: &Yard, rows: &[Row], without_examples: usize, as_json: bool, engine: &Engine) -> u8 {
     let failed = rows.iter().filter(|row| !row.ok).count();
     let broken = engine
         .registry
@@ -116,13 +118,13 @@ fn report(yard: &Yard, rows: &[checkup::Row], without: usize, as_json: bool, eng
         .filter(|p| p.severity == toolyard_engine::Severity::Error)
         .count();
     if as_json {
-        output::line(checkup::write(rows));
+        output::line(check_results::json(rows));
     } else {
         for row in rows {
             output::line(format!("{} {}", if row.ok { "ok  " } else { "FAIL" }, row.detail));
         }
-        if without > 0 {
-            output::note(format!("{without} tool(s) have no examples"));
+        if without_examples > 0 {
+            output::note(format!("{without_examples} tool(s) have no examples"));
         }
         if broken > 0 {
             output::note(format!(

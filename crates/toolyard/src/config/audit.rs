@@ -1,10 +1,10 @@
 //! `[audit]`: how hard and how long records are kept.
 
-use super::shown;
+use super::view;
 use std::time::Duration;
-use toolyard_engine::audit::SyncMode;
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
+use toolyard_store::audit::SyncMode;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -21,12 +21,12 @@ impl Default for Audit {
 
 impl Audit {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        match fields.placed_text("sync") {
+        match fields.text_with_position("sync") {
             Some(("batched", _)) => self.sync = SyncMode::Batched,
             Some(("always", _)) => self.sync = SyncMode::Always,
-            Some((other, place)) => {
+            Some((other, position)) => {
                 let message = format!("'audit.sync' is '{other}'; it must be \"batched\" or \"always\"");
-                fields.problem(place, message, "\"always\" waits for the disk before each answer");
+                fields.problem(position, message, "\"always\" waits for the disk before each answer");
             }
             None => {}
         }
@@ -41,6 +41,6 @@ impl Audit {
             SyncMode::Always => "always",
         };
         let days = self.retention.map(|retention| retention.as_secs() / DAY);
-        vec![("sync", shown::text(sync)), ("retention_days", shown::optional(days))]
+        vec![("sync", view::text(sync)), ("retention_days", view::optional(days))]
     }
 }

@@ -1,7 +1,7 @@
 //! `[builtin]`: which of the program's own tools are there. None, unless they are turned on here.
 
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::{Group, Selection, Setting};
-use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
 pub struct Builtin {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use toolyard_engine::cache::Options;
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
 pub struct Cache {

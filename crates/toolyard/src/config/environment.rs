@@ -2,12 +2,12 @@
 
 use super::SECTIONS;
 use std::ffi::OsString;
+use toolyard_formats::doc::{Key, Node, Position, Value};
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_wire::doc::{Key, Node, Place, Value};
 
 /// Variables that are ours but are no configuration.
-const OTHERS: &[&str] = &["TOOLYARD_CONTEXT"];
+const NOT_CONFIGURATION: &[&str] = &["TOOLYARD_CONTEXT"];
 
 /// One small document per variable, in the order of their names.
 pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error> {
@@ -15,7 +15,7 @@ pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error
     for (name, value) in env {
         let Some(name) = name.to_str() else { continue };
         // Neither read nor refused here, so that no message can ever repeat a secret.
-        let is_other = OTHERS.contains(&name) || name.starts_with(VARIABLE_PREFIX);
+        let is_other = NOT_CONFIGURATION.contains(&name) || name.starts_with(VARIABLE_PREFIX);
         let Some(rest) = name.strip_prefix("TOOLYARD_").filter(|_| !is_other) else { continue };
         let refuse = |what: &str| {
             Error::new(ErrorKind::InvalidInput, format!("the environment variable {name} {what}")).hint(
@@ -35,8 +35,8 @@ pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error
 }
 
 fn map(key: String, node: Node) -> Node {
-    let place = Place::START;
-    Node { value: Value::Map(vec![(Key { text: key, place }, node)]), place }
+    let position = Position::START;
+    Node { value: Value::Map(vec![(Key { text: key, position }, node)]), position }
 }
 
 fn scalar(text: &str) -> Node {
@@ -46,5 +46,5 @@ fn scalar(text: &str) -> Node {
         _ if text.parse::<u64>().is_ok() => Value::Number(text.to_owned()),
         _ => Value::Text(text.to_owned()),
     };
-    Node { value, place: Place::START }
+    Node { value, position: Position::START }
 }

@@ -1,10 +1,10 @@
 //! `[jobs]`: how many there may be, and how long they are remembered.
 
-use super::shown;
+use super::view;
 use std::time::Duration;
 use toolyard_engine::jobs::Options;
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
 pub struct Jobs {
@@ -20,7 +20,7 @@ pub struct Jobs {
 impl Jobs {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
         let year = 366 * 24 * 60 * 60;
-        let slots = [
+        let settings = [
             ("max_open", 1..=10_000_000, &mut self.max_open),
             ("max_open_per_caller", 1..=10_000_000, &mut self.max_open_per_caller),
             ("max_running", 1..=100_000, &mut self.max_running),
@@ -29,8 +29,8 @@ impl Jobs {
             ("keep_long_seconds", 1..=year, &mut self.keep_long),
             ("keep_failed_seconds", 1..=year, &mut self.keep_failed),
         ];
-        for (name, range, slot) in slots {
-            *slot = fields.integer(name, range).or(*slot);
+        for (name, range, setting) in settings {
+            *setting = fields.integer(name, range).or(*setting);
         }
     }
 
@@ -40,8 +40,8 @@ impl Jobs {
         vec![
             ("max_open", Setting::Number(options.max_open)),
             ("max_open_per_caller", Setting::Number(options.max_open_of_caller)),
-            ("max_running", shown::number(options.max_running)),
-            ("max_running_per_caller", shown::number(options.max_running_of_caller)),
+            ("max_running", view::number(options.max_running)),
+            ("max_running_per_caller", view::number(options.max_running_of_caller)),
             ("keep_short_seconds", seconds(options.keep_short)),
             ("keep_long_seconds", seconds(options.keep_long)),
             ("keep_failed_seconds", seconds(options.keep_failed)),
@@ -51,12 +51,12 @@ impl Jobs {
     pub fn options(&self) -> Options {
         let default = Options::default();
         let seconds = |value: Option<u64>, default| value.map_or(default, Duration::from_secs);
-        let places = |value: Option<u64>, default| value.map_or(default, |value| value as usize);
+        let count = |value: Option<u64>, default| value.map_or(default, |value| value as usize);
         Options {
             max_open: self.max_open.unwrap_or(default.max_open),
             max_open_of_caller: self.max_open_per_caller.unwrap_or(default.max_open_of_caller),
-            max_running: places(self.max_running, default.max_running),
-            max_running_of_caller: places(self.max_running_per_caller, default.max_running_of_caller),
+            max_running: count(self.max_running, default.max_running),
+            max_running_of_caller: count(self.max_running_per_caller, default.max_running_of_caller),
             keep_short: seconds(self.keep_short, default.keep_short),
             keep_long: seconds(self.keep_long, default.keep_long),
             keep_failed: seconds(self.keep_failed, default.keep_failed),

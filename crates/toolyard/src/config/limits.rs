@@ -1,12 +1,12 @@
 //! `[limits]`: bounds of tools that state none themselves, and of resources.
 
-use super::shown;
+use super::view;
 use std::time::Duration;
-use toolyard_engine::Crowd;
+use toolyard_engine::CallLimit;
+use toolyard_formats::doc::Fields;
 use toolyard_protocol::Limits as ToolLimits;
-use toolyard_runtimes::Defaults;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
+use toolyard_yard::Defaults;
 
 #[derive(Default)]
 pub struct Limits {
@@ -29,13 +29,13 @@ impl Limits {
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
-        let bytes = |value: Option<usize>| shown::optional(value.map(|bytes| bytes as u64));
+        let bytes = |value: Option<usize>| view::optional(value.map(|bytes| bytes as u64));
         vec![
-            ("timeout_ms", shown::optional(self.timeout.map(|timeout| timeout.as_millis() as u64))),
+            ("timeout_ms", view::optional(self.timeout.map(|timeout| timeout.as_millis() as u64))),
             ("input", bytes(self.input)),
             ("output", bytes(self.output)),
             ("resource", Setting::Number(self.resource())),
-            ("max_calls", shown::number(self.max_calls())),
+            ("max_calls", view::number(self.max_calls())),
         ]
     }
 
@@ -46,10 +46,10 @@ impl Limits {
 
     /// Calls of all tools and callers that may run at once.
     pub fn max_calls(&self) -> usize {
-        self.max_calls.unwrap_or(Crowd::DEFAULT)
+        self.max_calls.unwrap_or(CallLimit::DEFAULT)
     }
 
-    /// The seeds' defaults, unless the configuration has its own.
+    /// The formats' defaults, unless the configuration has its own.
     pub fn defaults(&self) -> Defaults {
         let with = |timeout: u64| ToolLimits {
             timeout: self.timeout.unwrap_or(Duration::from_millis(timeout)),

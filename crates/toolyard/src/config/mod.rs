@@ -9,13 +9,13 @@ mod limits;
 mod resources;
 mod sandbox;
 mod server;
-mod shown;
 mod state;
+mod view;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use toolyard_formats::doc::{self, DocumentFormat, Fields, Node, Problem};
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_wire::doc::{self, Fields, Language, Node, Problem};
 
 /// Everything that can be configured, with defaults in place.
 #[derive(Default)]
@@ -63,9 +63,9 @@ impl Config {
                 return Err(Error::new(ErrorKind::Unavailable, message));
             }
         };
-        let added = doc::read(Language::Toml, &bytes).and_then(|node| self.add(&node));
+        let added = doc::read(DocumentFormat::Toml, &bytes).and_then(|node| self.add(&node));
         added.map_err(|problem| {
-            let message = format!("{}:{}: {}", file.display(), problem.place, problem.message);
+            let message = format!("{}:{}: {}", file.display(), problem.position, problem.message);
             Error { hint: problem.hint, ..Error::new(ErrorKind::InvalidInput, message) }
         })
     }

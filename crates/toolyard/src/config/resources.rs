@@ -1,10 +1,10 @@
 //! `[[resources.root]]`: folders whose files clients may read, and change where it says so.
 
-use super::shown;
+use super::view;
 use std::path::PathBuf;
+use toolyard_formats::doc::{Fields, Node, Value};
 use toolyard_runtimes::builtin::Setting;
-use toolyard_runtimes::resources::{May, RootSetting, is_root_name};
-use toolyard_wire::doc::{Fields, Node, Value};
+use toolyard_yard::resources::{RootAccess, RootSetting, is_root_name};
 
 #[derive(Default)]
 pub struct Resources {
@@ -23,10 +23,10 @@ impl Resources {
         };
         let mut layer: Vec<RootSetting> = Vec::new();
         for item in items {
-            let Some((root, place)) = read_root(fields, item) else { continue };
+            let Some((root, position)) = read_root(fields, item) else { continue };
             if layer.iter().any(|known| known.name == root.name) {
                 let message = format!("two roots have the name '{}'", root.name);
-                fields.problem(place, message, "names are part of addresses; give each root its own");
+                fields.problem(position, message, "names are part of addresses; give each root its own");
             }
             layer.push(root);
         }
@@ -36,23 +36,23 @@ impl Resources {
         }
         if self.roots.len() > MAX_ROOTS {
             let message = format!("there are {} roots; at most {MAX_ROOTS} are taken", self.roots.len());
-            fields.problem(node.place, message, "remove some");
+            fields.problem(node.position, message, "remove some");
         }
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         let row = |root: &RootSetting| {
-            let (write, delete) = (root.may.write, root.may.delete);
-            let may = [(write, " write"), (delete, " delete")];
-            let may: String = may.iter().filter(|(yes, _)| *yes).map(|(_, word)| *word).collect();
-            format!("{}={}{may}", root.name, root.path.display())
+            let (write, delete) = (root.access.write, root.access.delete);
+            let granted = [(write, " write"), (delete, " delete")];
+            let granted: String = granted.iter().filter(|(yes, _)| *yes).map(|(_, word)| *word).collect();
+            format!("{}={}{granted}", root.name, root.path.display())
         };
         let roots: Vec<String> = self.roots.iter().map(row).collect();
-        vec![("root", shown::text(roots.join(", ")))]
+        vec![("root", view::text(roots.join(", ")))]
     }
 }
 
-fn read_root(outer: &mut Fields<'_>, item: &Node) -> Option<(RootSetting, toolyard_wire::doc::Place)> {
+fn read_root(outer: &mut Fields<'_>, item: &Node) -> Option<(RootSetting, toolyard_formats::doc::Position)> {
     let mut fields = match Fields::open(item, "resources.root") {
         Ok(fields) => fields,
         Err(problem) => {
@@ -62,17 +62,17 @@ fn read_root(outer: &mut Fields<'_>, item: &Node) -> Option<(RootSetting, toolya
     };
     let path = fields.required_text("path", "the folder, relative to the yard or absolute");
     let name = fields.required_text("name", "the name in addresses: yard://NAME/path");
-    let name = name.filter(|(name, place)| {
+    let name = name.filter(|(name, position)| {
         let fits = is_root_name(name);
         if !fits {
             let message = format!("'resources.root.name' is '{name}'");
-            fields.problem(*place, message, "use 1 to 64 lower-case letters, digits, '-' and '_'");
+            fields.problem(*position, message, "use 1 to 64 lower-case letters, digits, '-' and '_'");
         }
         fits
     });
     let mut switch = |key| fields.bool(key).unwrap_or(false);
-    let may = May { write: switch("write"), delete: switch("delete") };
+    let access = RootAccess { write: switch("write"), delete: switch("delete") };
     outer.close(fields);
-    let (path, (name, place)) = (path?.0, name?);
-    Some((RootSetting { name: name.to_owned(), path: PathBuf::from(path), may }, place))
+    let (path, (name, position)) = (path?.0, name?);
+    Some((RootSetting { name: name.to_owned(), path: PathBuf::from(path), access }, position))
 }

@@ -1,44 +1,44 @@
 //! `[sandbox]`: how strong the walls may be, and what happens to tools that this machine cannot confine.
 
-use super::shown;
-use toolyard_runtimes::Unconfined;
+use super::view;
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_runtimes::child::Level;
-use toolyard_wire::doc::Fields;
+use toolyard_sandbox::SandboxLevel;
+use toolyard_yard::WhenUnavailable;
 
 pub struct Sandbox {
     /// The strongest level that is used, where the machine gives it.
-    pub level: Level,
-    pub when_unavailable: Unconfined,
+    pub level: SandboxLevel,
+    pub when_unavailable: WhenUnavailable,
 }
 
 impl Default for Sandbox {
     fn default() -> Sandbox {
-        Sandbox { level: Level::Full, when_unavailable: Unconfined::Refuse }
+        Sandbox { level: SandboxLevel::Full, when_unavailable: WhenUnavailable::Refuse }
     }
 }
 
 impl Sandbox {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        match fields.placed_text("level") {
-            Some(("full", _)) => self.level = Level::Full,
-            Some(("landlock", _)) => self.level = Level::Landlock,
-            Some((other, place)) => {
+        match fields.text_with_position("level") {
+            Some(("full", _)) => self.level = SandboxLevel::Full,
+            Some(("landlock", _)) => self.level = SandboxLevel::Landlock,
+            Some((other, position)) => {
                 let message = format!("'sandbox.level' is '{other}'");
                 fields.problem(
-                    place,
+                    position,
                     message,
                     "it must be \"full\" or \"landlock\"; a single tool may say sandbox: none",
                 );
             }
             None => {}
         }
-        match fields.placed_text("when_unavailable") {
-            Some(("refuse", _)) => self.when_unavailable = Unconfined::Refuse,
-            Some(("run unconfined", _)) => self.when_unavailable = Unconfined::Run,
-            Some((other, place)) => {
+        match fields.text_with_position("when_unavailable") {
+            Some(("refuse", _)) => self.when_unavailable = WhenUnavailable::Refuse,
+            Some(("run unconfined", _)) => self.when_unavailable = WhenUnavailable::Run,
+            Some((other, position)) => {
                 let message = format!("'sandbox.when_unavailable' is '{other}'");
-                fields.problem(place, message, "it must be \"refuse\" or \"run unconfined\"");
+                fields.problem(position, message, "it must be \"refuse\" or \"run unconfined\"");
             }
             None => {}
         }
@@ -46,14 +46,14 @@ impl Sandbox {
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         let level = match self.level {
-            Level::Full => "full",
-            Level::Landlock => "landlock",
-            Level::None => "none",
+            SandboxLevel::Full => "full",
+            SandboxLevel::Landlock => "landlock",
+            SandboxLevel::None => "none",
         };
         let unavailable = match self.when_unavailable {
-            Unconfined::Refuse => "refuse",
-            Unconfined::Run => "run unconfined",
+            WhenUnavailable::Refuse => "refuse",
+            WhenUnavailable::Run => "run unconfined",
         };
-        vec![("level", shown::text(level)), ("when_unavailable", shown::text(unavailable))]
+        vec![("level", view::text(level)), ("when_unavailable", view::text(unavailable))]
     }
 }

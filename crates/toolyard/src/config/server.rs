@@ -1,10 +1,10 @@
 //! `[server]`: where to listen and how patient to be.
 
-use super::shown;
+use super::view;
 use std::net::SocketAddr;
 use std::time::Duration;
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
 
 pub struct Server {
     pub listen: SocketAddr,
@@ -46,15 +46,15 @@ impl Default for Server {
 
 impl Server {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        if let Some((text, place)) = fields.placed_text("listen") {
+        if let Some((text, position)) = fields.text_with_position("listen") {
             match parse_listen(text) {
                 Ok(listen) => self.listen = listen,
-                Err(what) => fields.problem(place, what, "for example listen = \"127.0.0.1:3333\""),
+                Err(what) => fields.problem(position, what, "for example listen = \"127.0.0.1:3333\""),
             }
         }
-        let mut number = |name, range, place: &mut usize| {
+        let mut number = |name, range, value_ref: &mut usize| {
             if let Some(value) = fields.integer(name, range) {
-                *place = value as usize;
+                *value_ref = value as usize;
             }
         };
         number("max_connections", 1..=1_000_000, &mut self.max_connections);
@@ -66,9 +66,9 @@ impl Server {
         number("max_sessions", 1..=1_000_000, &mut self.max_sessions);
         number("max_queued", 1..=1_000_000, &mut self.max_queued);
         number("max_queued_bytes", 1..=1 << 30, &mut self.max_queued_bytes);
-        let mut time = |name, range, place: &mut Duration| {
+        let mut time = |name, range, value_ref: &mut Duration| {
             if let Some(value) = fields.integer(name, range) {
-                *place = Duration::from_millis(value);
+                *value_ref = Duration::from_millis(value);
             }
         };
         let (hour, week) = (3_600_000, 7 * 24 * 3_600_000);
@@ -81,20 +81,20 @@ impl Server {
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         vec![
-            ("listen", shown::text(self.listen)),
-            ("max_connections", shown::number(self.max_connections)),
-            ("max_connections_per_peer", shown::number(self.max_connections_per_peer)),
-            ("max_header", shown::number(self.max_header)),
-            ("max_headers", shown::number(self.max_headers)),
-            ("max_body", shown::number(self.max_body)),
-            ("max_sessions", shown::number(self.max_sessions)),
-            ("max_queued", shown::number(self.max_queued)),
-            ("max_queued_bytes", shown::number(self.max_queued_bytes)),
-            ("session_idle_ms", shown::milliseconds(self.session_idle)),
-            ("header_ms", shown::milliseconds(self.header)),
-            ("stalled_ms", shown::milliseconds(self.stalled)),
-            ("ping_ms", shown::milliseconds(self.ping)),
-            ("drain_ms", shown::milliseconds(self.drain)),
+            ("listen", view::text(self.listen)),
+            ("max_connections", view::number(self.max_connections)),
+            ("max_connections_per_peer", view::number(self.max_connections_per_peer)),
+            ("max_header", view::number(self.max_header)),
+            ("max_headers", view::number(self.max_headers)),
+            ("max_body", view::number(self.max_body)),
+            ("max_sessions", view::number(self.max_sessions)),
+            ("max_queued", view::number(self.max_queued)),
+            ("max_queued_bytes", view::number(self.max_queued_bytes)),
+            ("session_idle_ms", view::milliseconds(self.session_idle)),
+            ("header_ms", view::milliseconds(self.header)),
+            ("stalled_ms", view::milliseconds(self.stalled)),
+            ("ping_ms", view::milliseconds(self.ping)),
+            ("drain_ms", view::milliseconds(self.drain)),
         ]
     }
 }

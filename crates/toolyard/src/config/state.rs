@@ -1,9 +1,9 @@
 //! `[state]`: where the yard keeps what it must remember.
 
-use super::shown;
+use super::view;
 use std::path::{Path, PathBuf};
+use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
-use toolyard_wire::doc::Fields;
 
 #[derive(Default)]
 pub struct State {
@@ -20,6 +20,6 @@ impl State {
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         let dir = self.dir.as_deref().unwrap_or(Path::new(".toolyard"));
-        vec![("dir", shown::text(dir.display()))]
+        vec![("dir", view::text(dir.display()))]
     }
 }

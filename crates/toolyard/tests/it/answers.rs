@@ -1,6 +1,6 @@
 //! Tools that misbehave: whatever a child does, the caller gets a clear answer, soon, and nothing is left behind.
 
-use crate::support::{Kind, PATIENCE, Yard, assert_no_survivor, marker};
+use crate::support::{Kind, TIMEOUT, Yard, assert_no_survivor, marker};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -312,7 +312,7 @@ fn a_slow_tool_is_stopped_at_its_timeout_or_the_callers() {
         let expected = Failure { kind: "timeout", code: "ETIMEOUT", exit: 5, http: 504, message };
         let started = Instant::now();
         let envelope = assert_fails(&yard, kind, &expected);
-        assert!(started.elapsed() < PATIENCE / 2);
+        assert!(started.elapsed() < TIMEOUT / 2);
         let details = &envelope["error"]["error_details"];
         assert_eq!((&details["stderr"], &details["retryable"]), (&json!("busy"), &json!(true)));
         assert_no_survivor(&marker, Duration::from_secs(2));

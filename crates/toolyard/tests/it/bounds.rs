@@ -1,6 +1,6 @@
 //! The bounds of the listener: each is a setting, and each refuses clearly.
 
-use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually, marker, processes_with};
+use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, marker, processes_with};
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn one_address_cannot_take_every_place() {
     // Every address of 127.0.0.0/8 is this machine, so there is another one to come from.
     assert_eq!(from_another_address(&server.address), "HTTP/1.1 200 OK");
     drop(held);
-    eventually("the places are free again", PATIENCE, || {
+    eventually("the places are free again", TIMEOUT, || {
         Client::connect(&server.address).send("GET", "/healthz", &[], b"").status == 200
     });
 }
@@ -83,13 +83,13 @@ fn calls_at_once_are_bounded_and_the_next_one_is_told() {
     let server = yard.serve();
     let mut client = server.client();
     client.write("POST", "/mcp/tool/hang", &[], b"{}").unwrap();
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let refused = server.post("tool", "{}");
     let error = &refused.json()["error"];
     assert_eq!((refused.status, &error["details"]["kind"]), (503, &json!("busy")));
     assert!(error["details"]["hint"].as_str().unwrap().contains("max_calls"), "{error}");
     drop(client);
-    eventually("the place is free again", PATIENCE, || server.post("tool", "{}").status == 200);
+    eventually("the place is free again", TIMEOUT, || server.post("tool", "{}").status == 200);
     assert!(
         yard.records().iter().any(|record| record.to_string().contains("no more may at once")),
         "it is on record"
@@ -102,7 +102,7 @@ fn half_a_request_and_an_idle_connection_are_cut() {
     for said in [&b""[..], b"GET / HTTP/1.1\r\nhost: ", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
         let started = Instant::now();
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(said).unwrap();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
@@ -115,7 +115,7 @@ fn half_a_request_and_an_idle_connection_are_cut() {
 fn with_the_defaults_whoever_is_slow_is_cut_in_the_end() {
     let (yard, server) = serve("");
     yard.shell(Kind::Cli, "large", "printf '\"'; head -c 200000 /dev/zero | tr '\\0' x; printf '\"'");
-    eventually("the tool is there", PATIENCE, || server.post("large", "{}").status == 200);
+    eventually("the tool is there", TIMEOUT, || server.post("large", "{}").status == 200);
     let open = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
     let (files, memory) = (open(), server.memory_kb());
     let started = Instant::now();
@@ -128,11 +128,11 @@ fn with_the_defaults_whoever_is_slow_is_cut_in_the_end() {
     // The last one asks for more than its window holds and reads nothing of it.
     let mut held: Vec<TcpStream> = Vec::new();
     for said in slow.iter().cycle().take(80) {
-        let mut stream = crate::flood::narrow(&server.address);
+        let mut stream = crate::flood::connect_with_small_buffers(&server.address);
         stream.write_all(said.as_bytes()).unwrap();
         held.push(stream);
     }
-    eventually("they are there", PATIENCE, || open() >= files + 60);
+    eventually("they are there", TIMEOUT, || open() >= files + 60);
     eventually("they are cut", Duration::from_secs(90), || open() <= files + 4);
     eprintln!(
         "80 slow clients were cut after {:?}; memory {memory} kB before, {} kB after",

@@ -1,6 +1,6 @@
 //! The program's own tools: off until the owner turns them on, then there for everyone.
 
-use crate::support::{Kind, PATIENCE, Yard, eventually};
+use crate::support::{Kind, TIMEOUT, Yard, eventually};
 use serde_json::{Value, json};
 
 const ALL: &str = "[builtin]\necho = true\ntools = true\nconfig = true\ncas = true\nartifacts = true\njobs = true\ngraph = true\nevents = true\n";
@@ -101,7 +101,7 @@ fn a_server_offers_them_and_keeps_them_through_reloads() {
     let listen = post("config_get", json!({"section": "server", "key": "listen"})).json();
     assert_eq!(listen["body"]["value"], "127.0.0.1:0");
     yard.shell(Kind::Cli, "fresh", "echo 1");
-    eventually("the new tool is there", PATIENCE, || post("fresh", json!({})).status == 200);
+    eventually("the new tool is there", TIMEOUT, || post("fresh", json!({})).status == 200);
     let listed = post("tool_list", json!({"limit": 1000})).json()["body"].clone();
     assert_eq!(listed["count"], 28);
     assert_eq!(post("echo", json!({"message": "still"})).status, 200);

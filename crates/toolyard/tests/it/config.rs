@@ -1,6 +1,6 @@
 //! `toolyard.toml` and `TOOLYARD_*`: what is not understood is refused, with its place or its name.
 
-use crate::support::{Kind, PATIENCE, Yard, run_for};
+use crate::support::{Kind, TIMEOUT, Yard, run_for};
 use serde_json::json;
 
 #[test]
@@ -50,7 +50,7 @@ fn variables_override_the_file_and_are_refused_by_name_when_wrong() {
     let with = |name: &str, value: &str, arguments: &[&str]| {
         let mut command = yard.command();
         command.env(name, value).args(arguments);
-        run_for(command, PATIENCE)
+        run_for(command, TIMEOUT)
     };
     let shown = |name: &str, value: &str| with(name, value, &["show", "tool", "--json"]).expect(0).json();
     assert_eq!(shown("UNRELATED", "1")["limits"]["timeoutMs"], 5000);

@@ -3,7 +3,7 @@
 use crate::architecture::metadata;
 use crate::docs::repository;
 use std::collections::BTreeSet;
-use toolyard_wire::doc::{self, Language, Value};
+use toolyard_formats::doc::{self, DocumentFormat, Value};
 
 fn page() -> String {
     std::fs::read_to_string(repository().join("docs/dependencies.md")).unwrap()
@@ -37,7 +37,7 @@ fn the_lock_file_stays_below_its_cap() {
 #[test]
 fn every_licence_is_on_the_list_that_cargo_deny_reads() {
     let deny = std::fs::read(repository().join("deny.toml")).unwrap();
-    let deny = doc::read(Language::Toml, &deny).unwrap();
+    let deny = doc::read(DocumentFormat::Toml, &deny).unwrap();
     let Some(Value::List(allow)) =
         deny.get("licenses").and_then(|node| node.get("allow")).map(|node| &node.value)
     else {

@@ -1,4 +1,4 @@
-//! The seeds' own dialects, by scripts that send the seeds' examples as they stand there to the real program.
+//! The MCP 1.0 dialect and the plain and framed dialects, by scripts that send documented examples to the real program.
 
 use crate::docs::repository;
 use crate::examples::copy_folder;
@@ -7,16 +7,22 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn seed_000_is_spoken_to_in_its_own_words() {
-    assert_eq!(converse("seed_000.py", "lines", &["stdio"]), "29 answers as seed 000 shows them\n");
-    assert_eq!(converse("seed_000.py", "http", &[]), "30 answers as seed 000 shows them\n");
+fn the_mcp_1_0_dialect_is_spoken() {
+    assert_eq!(converse("mcp_1_0.py", "lines", &["stdio"]), "29 answers as the MCP 1.0 dialect shows them\n");
+    assert_eq!(converse("mcp_1_0.py", "http", &[]), "30 answers as the MCP 1.0 dialect shows them\n");
 }
 
 #[test]
-fn seed_002_is_spoken_to_in_its_own_words() {
-    assert_eq!(converse("seed_002.py", "http", &[]), "38 answers as seed 002 shows them\n");
+fn the_plain_and_framed_dialects_are_spoken() {
+    assert_eq!(
+        converse("plain_and_framed.py", "http", &[]),
+        "38 answers as the plain and framed dialects show them\n"
+    );
     let framed = &["stdio", "--framing", "content-length"];
-    assert_eq!(converse("seed_002.py", "frames", framed), "43 answers as seed 002 shows them\n");
+    assert_eq!(
+        converse("plain_and_framed.py", "frames", framed),
+        "43 answers as the plain and framed dialects show them\n"
+    );
 }
 
 /// Runs the script against a server, or a program on pipes when there are words for one, and gives what it prints.

@@ -1,6 +1,6 @@
 //! Tools that talk while they run, as people at a terminal and clients over HTTP see them.
 
-use crate::support::{PATIENCE, Terminal, Yard, assert_no_survivor, marker, processes_with, signal};
+use crate::support::{TIMEOUT, Terminal, Yard, assert_no_survivor, marker, processes_with, signal};
 use serde_json::json;
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ fn a_caller_over_http_who_leaves_stops_a_tool_that_waits() {
     let server = yard.serve();
     let mut client = server.client();
     client.write("POST", "/mcp/tool/tool", &[], b"{}").unwrap();
-    crate::support::eventually("the tool runs", PATIENCE, || !processes_with(&marker).is_empty());
+    crate::support::eventually("the tool runs", TIMEOUT, || !processes_with(&marker).is_empty());
     drop(client);
-    assert_no_survivor(&marker, PATIENCE / 3);
+    assert_no_survivor(&marker, TIMEOUT / 3);
 }

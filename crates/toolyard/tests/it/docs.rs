@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use toolyard_protocol::error_table::{McpForm, TABLE};
+use toolyard_protocol::error_table::{McpErrorMapping, TABLE};
 
 pub fn repository() -> PathBuf {
     std::fs::canonicalize(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
@@ -25,14 +25,14 @@ fn the_page_of_errors_is_the_error_table() {
          Every way a call can fail, and what each protocol calls it. This page is generated from\n\
          `crates/protocol/src/error_table.rs`; a test compares the two (`UPDATE_GOLDEN=1` rewrites it).\n\n\
          On the command line an error reads `error[CODE]: message`, a hint follows, and the program ends with the\n\
-         exit code. With `--json` the seed 001 envelope is printed instead. Exit code 2 is a wrong command line.\n\n\
-         | kind | seed 001 type | code | category | MCP | HTTP | exit | retry | meaning |\n\
+         exit code. With `--json` the result envelope is printed instead. Exit code 2 is a wrong command line.\n\n\
+         | kind | error type | code | category | MCP | HTTP | exit | retry | meaning |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
     for row in TABLE {
         let mcp = match row.mcp {
-            McpForm::ErrorResult => "`isError`".to_owned(),
-            McpForm::JsonRpc(code) => code.to_string(),
+            McpErrorMapping::ErrorResult => "`isError`".to_owned(),
+            McpErrorMapping::JsonRpc(code) => code.to_string(),
         };
         let retry = if row.retryable { "yes" } else { "no" };
         let (name, kind, code, category) = (row.name, row.error_type, row.code, row.category);
@@ -62,7 +62,7 @@ fn the_walk_names_fewer_than_7_files_that_exist_with_under_1800_lines_in_all() {
     assert!(lines < 1800, "{lines} lines");
     let expected = [
         "crates/edges/src/plain.rs",
-        "crates/wire/src/plain.rs",
+        "crates/wire/src/framed_dialect.rs",
         "crates/engine/src/pipeline.rs",
         "crates/engine/src/registry.rs",
         "crates/runtimes/src/command.rs",

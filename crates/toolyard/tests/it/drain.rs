@@ -1,6 +1,6 @@
 //! Stopping the server: running calls may end, within a limit; then everything is gone.
 
-use crate::support::{Kind, PATIENCE, Yard, assert_no_survivor, eventually, marker, processes_with, signal};
+use crate::support::{Kind, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal};
 use serde_json::json;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ fn a_running_call_is_answered_before_the_server_exits() {
         assert_eq!(idle.send("GET", "/healthz", &[], b"").status, 200);
         let mut client = server.client();
         client.write("POST", "/mcp/tool/slow", &[], b"{}").unwrap();
-        eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+        eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
         signal(server.pid(), stop);
         let answer = client.read().unwrap();
         assert_eq!((answer.status, answer.json()["body"].clone()), (200, json!({"n": 1})));
         assert_eq!(server.wait(Duration::from_secs(5)), 0, "an idle connection does not keep it");
-        eventually("it says that it stopped", PATIENCE, || server.stderr().ends_with("stopped\n"));
+        eventually("it says that it stopped", TIMEOUT, || server.stderr().ends_with("stopped\n"));
         let verified = yard.run(&["audit", "verify", "--json"]).expect(0).json();
         assert_eq!((&verified["intact"], &verified["notes"]), (&json!(true), &json!([])), "closed in order");
     }
@@ -33,11 +33,11 @@ fn a_stopping_server_takes_no_new_connections() {
     let mut server = yard.serve();
     let mut client = server.client();
     client.write("POST", "/mcp/tool/slow", &[], b"{}").unwrap();
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     signal(server.pid(), libc::SIGTERM);
-    eventually("the port is closed", PATIENCE, || TcpStream::connect(&server.address).is_err());
+    eventually("the port is closed", TIMEOUT, || TcpStream::connect(&server.address).is_err());
     assert_eq!(client.read().unwrap().status, 200);
-    assert_eq!(server.wait(PATIENCE), 0);
+    assert_eq!(server.wait(TIMEOUT), 0);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn over_the_drain_limit_calls_are_cancelled_and_nothing_survives() {
     let mut server = yard.serve();
     let mut client = server.client();
     client.write("POST", "/mcp/tool/slow", &[], b"{}").unwrap();
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let started = Instant::now();
     signal(server.pid(), libc::SIGTERM);
     assert_eq!(server.wait(Duration::from_secs(5)), 0);

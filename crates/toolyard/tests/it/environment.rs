@@ -1,6 +1,6 @@
 //! What a tool may see of the machine: its folder, the search path, UTF-8, and the variables its file lists.
 
-use crate::support::{Kind, PATIENCE, Yard, run_for};
+use crate::support::{Kind, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
 
 #[test]
@@ -21,7 +21,7 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
             .env("WANTED", "yes")
             .env("SECRET", "no")
             .env("LD_PRELOAD_X", "no");
-        let ran = run_for(command, PATIENCE).expect(0);
+        let ran = run_for(command, TIMEOUT).expect(0);
         assert_eq!(ran.json()["data"]["result"], json!(["LANG", "PATH", "WANTED"]), "{kind:?}");
         let problems = yard.run(&["check", "--json"]).json();
         let told: Vec<&str> =
@@ -44,7 +44,7 @@ fn listed_variables_arrive_whatever_they_hold() {
     );
     let mut command = yard.command();
     command.args(["call", "value", "--json"]).env("WANTED", "a=b; $(id) é");
-    assert_eq!(run_for(command, PATIENCE).expect(0).json()["data"]["result"], "a=b; $(id) é");
+    assert_eq!(run_for(command, TIMEOUT).expect(0).json()["data"]["result"], "a=b; $(id) é");
 }
 
 #[test]

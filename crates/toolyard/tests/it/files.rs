@@ -1,6 +1,6 @@
 //! Tool files that are wrong: each problem has a file, a place and a hint, and disturbs nothing else.
 
-use crate::support::{Kind, PATIENCE, Yard, eventually};
+use crate::support::{Kind, TIMEOUT, Yard, eventually};
 use serde_json::{Value, json};
 
 /// A file's content and what `check` must say about it.
@@ -245,7 +245,7 @@ fn a_server_with_broken_files_says_so_and_serves_the_rest() {
     let server = yard.serve();
     assert_eq!(server.post("good", "{}").json()["body"], json!({"n": 1}));
     assert_eq!(server.post("bad", "{}").status, 404);
-    eventually("stderr names the file", PATIENCE, || server.stderr().contains("error: tools/bad.tool.yaml:"));
+    eventually("stderr names the file", TIMEOUT, || server.stderr().contains("error: tools/bad.tool.yaml:"));
     let list = yard.run(&["list", "--json"]).expect(0).json();
     let broken = list.as_array().unwrap().iter().find(|row| row["source"] == "tools/bad.tool.yaml").unwrap();
     assert_eq!((&broken["name"], &broken["enabled"]), (&Value::Null, &json!(false)));

@@ -31,7 +31,7 @@ fn half_open_connections_slow_readers_and_garbage_do_not_disturb_another_client(
     let busy = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                garbage.fetch_add(say_garbage(&server.address), Ordering::Relaxed);
+                garbage.fetch_add(send_garbage(&server.address), Ordering::Relaxed);
             }
         });
         let until = Instant::now() + FLOOD;
@@ -95,7 +95,7 @@ fn half_open(address: &str) -> TcpStream {
 
 /// Asks for a stream without end, or for more than the buffers between the two hold, and reads nothing of it.
 fn slow_reader(address: &str, stream: bool) -> TcpStream {
-    let mut connection = narrow(address);
+    let mut connection = connect_with_small_buffers(address);
     if stream {
         connection.write_all(b"GET /sse HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         return connection;
@@ -107,7 +107,7 @@ fn slow_reader(address: &str, stream: bool) -> TcpStream {
 }
 
 /// A connection whose segments and window are so small that the kernel keeps little of what is sent on it.
-pub fn narrow(address: &str) -> TcpStream {
+pub fn connect_with_small_buffers(address: &str) -> TcpStream {
     let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let to = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -132,7 +132,7 @@ pub fn narrow(address: &str) -> TcpStream {
 }
 
 /// Sends what is no HTTP until it is cut off, and says how much that was.
-fn say_garbage(address: &str) -> u64 {
+fn send_garbage(address: &str) -> u64 {
     let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let garbage: Vec<u8> = (0..65_536u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();

@@ -2,7 +2,7 @@
 
 use crate::mcp::{initialize, post};
 use crate::support::{
-    Client, Kind, PATIENCE, Server, Yard, assert_no_survivor, eventually, marker, processes_with,
+    Client, Kind, Server, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -21,19 +21,19 @@ const MCP: [(&str, &str); 2] =
     [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
 
 /// What `act` adds to the largest memory so far, in kilobytes.
-fn rise(what: &str, server: &Server, act: impl FnOnce()) -> u64 {
+fn memory_growth(what: &str, server: &Server, act: impl FnOnce()) -> u64 {
     let before = server.peak_memory_kb();
     act();
-    let rise = server.peak_memory_kb() - before;
-    eprintln!("{what}: memory rose by {rise} kB");
-    rise
+    let memory_growth = server.peak_memory_kb() - before;
+    eprintln!("{what}: memory rose by {memory_growth} kB");
+    memory_growth
 }
 
 #[test]
 fn bodies_over_four_mebibytes_are_413_and_memory_stays_flat() {
     let (_yard, server) = serve();
     let large = vec![b' '; (4 << 20) + 1];
-    let rise = rise("40 bodies over the bound", &server, || {
+    let memory_growth = memory_growth("40 bodies over the bound", &server, || {
         for _ in 0..20 {
             for path in ["/mcp", "/mcp/tool/tool"] {
                 let mut client = server.client();
@@ -43,7 +43,7 @@ fn bodies_over_four_mebibytes_are_413_and_memory_stays_flat() {
             }
         }
     });
-    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    assert!(memory_growth < 16 * 1024, "memory rose by {memory_growth} kB");
     assert_eq!(server.post("tool", "{}").status, 200);
 }
 
@@ -51,7 +51,7 @@ fn bodies_over_four_mebibytes_are_413_and_memory_stays_flat() {
 fn a_body_announced_and_never_sent_holds_no_memory() {
     let (_yard, server) = serve();
     let mut waiting = Vec::new();
-    let rise = rise("500 bodies announced and not sent", &server, || {
+    let memory_growth = memory_growth("500 bodies announced and not sent", &server, || {
         for _ in 0..500 {
             let mut stream = server.client().connection();
             let head = "POST /mcp/tool/tool HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4194304\r\n\r\n{";
@@ -60,7 +60,11 @@ fn a_body_announced_and_never_sent_holds_no_memory() {
         }
         assert_eq!(server.post("tool", "{}").status, 200, "others are served");
     });
-    assert!(rise < 32 * 1024, "memory rose by {rise} kB, which is {} kB each", rise / 500);
+    assert!(
+        memory_growth < 32 * 1024,
+        "memory rose by {memory_growth} kB, which is {} kB each",
+        memory_growth / 500
+    );
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn what_is_no_message_is_refused_with_its_code_and_costs_no_memory() {
         "]".repeat(1_000_000)
     );
     let endless = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "{\"a\":".repeat(800_000));
-    let rise = rise("hostile messages", &server, || {
+    let memory_growth = memory_growth("hostile messages", &server, || {
         for (what, body, code) in [
             ("a million brackets", deep.as_bytes(), -32700),
             ("objects that never end", endless.as_bytes(), -32700),
@@ -89,7 +93,7 @@ fn what_is_no_message_is_refused_with_its_code_and_costs_no_memory() {
             assert_eq!(server.post("tool", body).status, 400);
         }
     });
-    assert!(rise < 24 * 1024, "memory rose by {rise} kB");
+    assert!(memory_growth < 24 * 1024, "memory rose by {memory_growth} kB");
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn one_id_in_flight_five_times_is_answered_five_times() {
     // Each is a call of its own, and answered by its result.
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nap"}});
     let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
-    let rise = rise("one id five times", &server, || {
+    let memory_growth = memory_growth("one id five times", &server, || {
         for client in &mut clients {
             let headers = [MCP[0], ("accept", "application/json"), ("mcp-session-id", session.as_str())];
             client.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
@@ -112,7 +116,7 @@ fn one_id_in_flight_five_times_is_answered_five_times() {
             assert_eq!(answer["result"]["structuredContent"]["result"], 1, "{answer}");
         }
     });
-    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    assert!(memory_growth < 16 * 1024, "memory rose by {memory_growth} kB");
 }
 
 #[test]
@@ -141,7 +145,7 @@ fn ten_thousand_idle_sessions_take_ten_kilobytes_each_at_most() {
 fn foreign_hosts_and_origins_are_403_and_cost_no_memory() {
     let (yard, server) = serve();
     let local = format!("localhost:{}", server.address.rsplit_once(':').unwrap().1);
-    let rise = rise("600 requests of strangers", &server, || {
+    let memory_growth = memory_growth("600 requests of strangers", &server, || {
         for _ in 0..100 {
             for headers in
                 [[("host", "evil.example"), MCP[0]], [("host", &local), ("origin", "https://evil.example")]]
@@ -152,7 +156,7 @@ fn foreign_hosts_and_origins_are_403_and_cost_no_memory() {
             }
         }
     });
-    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    assert!(memory_growth < 16 * 1024, "memory rose by {memory_growth} kB");
     let begun = yard.records().iter().filter(|record| record["kind"] == "begin").count();
     assert_eq!(begun, 1, "nothing of theirs ran");
 }
@@ -173,19 +177,19 @@ fn the_tools_of_clients_that_went_away_are_dead_within_a_second() {
                       "io.modelcontextprotocol/clientCapabilities": {}});
     let call =
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hang", "_meta": meta}});
-    let rise = rise("ten clients that went away", &server, || {
+    let memory_growth = memory_growth("ten clients that went away", &server, || {
         for _ in 0..5 {
             let (mut stateless, mut plain) = (server.client(), server.client());
             stateless.write("POST", "/mcp", &headers, call.to_string().as_bytes()).unwrap();
             plain.write("POST", "/mcp/tool/hang", &MCP, b"{}").unwrap();
             let shells =
                 || processes_with(&marker).iter().filter(|process| process.contains("sh -c")).count();
-            eventually("both run", PATIENCE, || shells() >= 2);
+            eventually("both run", TIMEOUT, || shells() >= 2);
             drop((stateless, plain));
             assert_no_survivor(&marker, Duration::from_secs(1));
         }
     });
-    assert!(rise < 16 * 1024, "memory rose by {rise} kB");
+    assert!(memory_growth < 16 * 1024, "memory rose by {memory_growth} kB");
 }
 
 fn session(server: &Server) -> String {

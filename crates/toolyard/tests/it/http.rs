@@ -1,6 +1,6 @@
 //! The plain HTTP routes as clients meet them.
 
-use crate::support::{Client, Kind, PATIENCE, Running, Yard, run_for};
+use crate::support::{Client, Kind, Running, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use toolyard_protocol::ErrorKind;
@@ -40,7 +40,7 @@ fn health_and_discovery() {
 }
 
 #[test]
-fn a_call_answers_with_seed_002s_envelope() {
+fn a_call_answers_with_the_plain_envelope() {
     let yard = yard();
     let server = yard.serve();
     for name in ["echo", "text.echo"] {
@@ -61,7 +61,7 @@ fn a_call_answers_with_seed_002s_envelope() {
 fn failures_have_the_status_and_the_words_of_the_error_table() {
     let yard = yard();
     let server = yard.serve();
-    let fails = |answer: crate::support::Answer, kind: ErrorKind| {
+    let fails = |answer: crate::support::HttpResponse, kind: ErrorKind| {
         let row = kind.row();
         let envelope = answer.json();
         assert_eq!(answer.status, row.http, "{envelope}");
@@ -170,7 +170,7 @@ fn only_this_machine_may_be_listened_to_until_there_is_authentication() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let mut command = yard.command();
         command.args(["serve", "--listen", address]);
-        let ran = run_for(command, PATIENCE).expect(3);
+        let ran = run_for(command, TIMEOUT).expect(3);
         assert!(ran.stderr.contains("can be reached from other machines"), "{ran:?}");
     }
     let ran = yard.run(&["serve", "--listen", "nonsense"]).expect(3);
@@ -184,7 +184,7 @@ fn a_port_in_use_is_a_clear_error() {
     let address = taken.local_addr().unwrap().to_string();
     let mut command = yard.command();
     command.args(["serve", "--listen", &address]);
-    let ran = Running::start(command).finish(PATIENCE).expect(9);
+    let ran = Running::start(command).finish(TIMEOUT).expect(9);
     assert!(
         ran.stderr.contains(&format!("cannot listen on {address}")) && ran.stderr.contains("--listen"),
         "{ran:?}"

@@ -1,7 +1,7 @@
 //! Jobs on the real program: waiting by timing, keys, cancelling, restarts, other processes, `--url`.
 
 use crate::support::{
-    Kind, PATIENCE, Server, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
+    Kind, Server, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn cancelling_kills_the_work() {
     let server = yard.serve();
     let (_, started) = post(&server, "long", &[], "{}");
     let id = started["data"]["job_id"].as_str().unwrap();
-    eventually("it runs", PATIENCE, || !processes_with(&mark).is_empty());
+    eventually("it runs", TIMEOUT, || !processes_with(&mark).is_empty());
     let answer = server.client().send("POST", &format!("/v1/jobs/{id}/cancel"), &[], b"");
     assert_eq!((answer.status, &answer.json()["state"]), (200, &json!("cancelled")));
     assert_no_survivor(&mark, Duration::from_secs(1));
@@ -113,7 +113,7 @@ fn another_process_can_see_and_cancel_a_job() {
     let server = yard.serve();
     let (_, started) = post(&server, "long", &[], "{}");
     let id = started["data"]["job_id"].as_str().unwrap();
-    eventually("it runs", PATIENCE, || !processes_with(&mark).is_empty());
+    eventually("it runs", TIMEOUT, || !processes_with(&mark).is_empty());
     let list = yard.run(&["jobs", "list", "--json"]).expect(0).json();
     assert_eq!((&list["jobs"][0]["job_id"], &list["jobs"][0]["state"]), (&json!(id), &json!("running")));
     let cancelled = yard.run(&["jobs", "cancel", id, "--json"]).expect(0).json();
@@ -132,7 +132,7 @@ fn a_caller_who_leaves_before_the_answer_cancels_unless_there_is_a_key() {
     let mut holder = server.client();
     holder.write("POST", "/v1/tools/kept", &[("idempotency-key", "k")], b"{}").unwrap();
     for mark in [&mark, &kept] {
-        eventually("it runs", PATIENCE, || !processes_with(mark).is_empty());
+        eventually("it runs", TIMEOUT, || !processes_with(mark).is_empty());
     }
     drop((leaver, holder));
     assert_no_survivor(&mark, Duration::from_secs(2));
@@ -159,7 +159,7 @@ fn what_a_killed_server_left_is_run_again_only_where_that_is_safe() {
     let server = yard.serve();
     let ids = ["safe", "unsafe"]
         .map(|tool| post(&server, tool, &[], "{}").1["data"]["job_id"].as_str().unwrap().to_owned());
-    eventually("both run", PATIENCE, || runs(&yard) == 2);
+    eventually("both run", TIMEOUT, || runs(&yard) == 2);
     server.kill();
     yard.file("go", "");
     let server = yard.serve();
@@ -185,7 +185,7 @@ fn a_polite_stop_leaves_safe_work_for_the_next_and_ends_the_rest() {
     let server = yard.serve();
     let ids = ["safe", "unsafe"]
         .map(|tool| post(&server, tool, &[], "{}").1["data"]["job_id"].as_str().unwrap().to_owned());
-    eventually("both run", PATIENCE, || runs(&yard) == 2);
+    eventually("both run", TIMEOUT, || runs(&yard) == 2);
     assert_eq!(server.stop(), 0);
     yard.file("go", "");
     let server = yard.serve();
@@ -203,7 +203,7 @@ fn a_tools_concurrency_holds_for_its_jobs_and_none_is_refused() {
     for _ in 0..20 {
         assert_eq!(post(&server, "narrow", &[], "{}").0, 202);
     }
-    eventually("all are over", PATIENCE, || {
+    eventually("all are over", TIMEOUT, || {
         server.get("/v1/jobs?state=complete").json()["jobs"].as_array().unwrap().len() == 20
     });
     let log = std::fs::read_to_string(yard.path("log")).unwrap();
@@ -254,9 +254,9 @@ fn ctrl_c_stops_a_job_of_the_command_line() {
     let mut command = yard.command();
     command.args(["call", "long"]);
     let running = crate::support::Running::start(command);
-    eventually("it runs", PATIENCE, || !processes_with(&mark).is_empty());
+    eventually("it runs", TIMEOUT, || !processes_with(&mark).is_empty());
     signal(running.child.id(), libc::SIGINT);
-    assert_eq!(running.finish(PATIENCE).code, 130);
+    assert_eq!(running.finish(TIMEOUT).code, 130);
     assert_no_survivor(&mark, Duration::from_secs(1));
     let list = yard.run(&["jobs", "list", "--json"]).expect(0).json();
     assert_eq!(list["jobs"][0]["state"], "cancelled");

@@ -1,7 +1,7 @@
 //! The server is killed again and again while clients load it: no acknowledged job is lost, none that ended runs
 //! again, none that must not be repeated runs twice. The disk fills up and the clock jumps meanwhile.
 
-use crate::support::{Client, PATIENCE, Server, Yard, eventually, is_root};
+use crate::support::{Client, Server, TIMEOUT, Yard, eventually, is_root};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
         std::thread::scope(|threads| {
             for client in 0..CLIENTS {
                 let (load, server, stop, yard) = (&load, &server, &stop, &yard);
-                threads.spawn(move || load.press(&server.address, yard, round * CLIENTS + client, stop));
+                threads.spawn(move || load.run_load(&server.address, yard, round * CLIENTS + client, stop));
             }
             let mut random = Random::seeded(round);
             let full = disk.as_ref().filter(|_| round % 10 == 7);
@@ -50,7 +50,7 @@ fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
     }
     let server = start(&yard, disk.as_ref(), 0);
     settle(&server);
-    judge(&server, &yard, load, kills);
+    verify_results(&server, &yard, load, kills);
     assert_eq!(server.stop(), 0);
 }
 
@@ -102,7 +102,7 @@ fn tool_of(n: u64) -> &'static str {
 }
 
 impl Load {
-    fn press(&self, address: &str, yard: &Yard, seed: u64, stop: &AtomicBool) {
+    fn run_load(&self, address: &str, yard: &Yard, seed: u64, stop: &AtomicBool) {
         let mut random = Random::seeded(seed + 1000);
         let Ok(mut client) = Client::try_connect(address) else { return };
         while !stop.load(Ordering::Relaxed) {
@@ -169,13 +169,13 @@ fn start(yard: &Yard, disk: Option<&SmallDisk>, round: u64) -> Server {
 
 /// Every job comes to an end by itself once the server is left alone.
 fn settle(server: &Server) {
-    eventually("every job is over", PATIENCE * 4, || {
+    eventually("every job is over", TIMEOUT * 4, || {
         let open = server.get("/v1/jobs?state=pending,running,input_required&limit=1").json();
         open["jobs"].as_array().unwrap().is_empty()
     });
 }
 
-fn judge(server: &Server, yard: &Yard, load: Load, kills: u64) {
+fn verify_results(server: &Server, yard: &Yard, load: Load, kills: u64) {
     let ledger = fs::read_to_string(yard.path("out/ledger")).unwrap();
     let (mut starts, mut acknowledged): (HashMap<u64, u64>, HashMap<u64, bool>) = Default::default();
     for line in ledger.lines() {

@@ -1,6 +1,6 @@
 //! Every kind of tool: the example yard, and what `toolyard new` makes.
 
-use crate::support::{PATIENCE, Ran, Yard, run_for};
+use crate::support::{CommandOutput, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn free_port() -> u16 {
 }
 
 /// uv needs the machine's own settings for the package index, and a moment to fetch.
-fn run(yard: &Yard, arguments: &[&str]) -> Ran {
+fn run(yard: &Yard, arguments: &[&str]) -> CommandOutput {
     let mut command = yard.command();
     let passed = |name: &str| {
         ["SSL_", "UV_", "PIP_", "HTTP", "NO_PROXY", "TMPDIR"].iter().any(|start| name.starts_with(start))
@@ -32,7 +32,7 @@ fn run(yard: &Yard, arguments: &[&str]) -> Ran {
     let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
     command.env("PATH", format!("{tools}:/usr/local/bin:/usr/bin:/bin:{}", std::env::var("PATH").unwrap()));
     command.args(arguments);
-    run_for(command, PATIENCE.max(Duration::from_secs(100)))
+    run_for(command, TIMEOUT.max(Duration::from_secs(100)))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! MCP with the real program: real tools behind it, real clients that go away, real signals.
 
 use crate::support::{
-    Client, Kind, PATIENCE, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
+    Client, Kind, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
 };
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -49,11 +49,11 @@ fn a_stateless_client_that_goes_away_takes_its_tool_with_it() {
     let server = yard.serve();
     let mut client = server.client();
     post_stateless(&mut client, "tools/call", json!({"name": "hang"}));
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     drop(client);
     assert_no_survivor(&marker, Duration::from_secs(1));
     let end = |record: &Value| record["kind"] == "end" && record["error"] == "cancelled";
-    eventually("the audit log says so", PATIENCE, || yard.records().iter().any(end));
+    eventually("the audit log says so", TIMEOUT, || yard.records().iter().any(end));
     let begin = yard.records().into_iter().find(|record| record["kind"] == "begin").unwrap();
     assert_eq!(begin["edge"], "mcp", "{begin}");
 }
@@ -71,7 +71,7 @@ fn a_session_that_ends_takes_its_tools_with_it() {
         &headers,
         &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hang"}}),
     );
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     // The connection alone is not the session.
     drop(client);
     std::thread::sleep(Duration::from_millis(500));
@@ -98,10 +98,10 @@ fn open_streams_and_running_calls_do_not_outlive_the_server() {
     let session = client.read().unwrap().header("mcp-session-id").unwrap().to_owned();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hang"}});
     post(&mut client, &[("mcp-session-id", &session)], &call);
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     signal(server.pid(), libc::SIGTERM);
     assert_eq!(listener.event().unwrap()["result"]["resultType"], "complete", "the stream ends in order");
-    assert_eq!(server.wait(PATIENCE), 0);
+    assert_eq!(server.wait(TIMEOUT), 0);
     assert_no_survivor(&marker, Duration::from_secs(1));
     let records = yard.records();
     assert!(
@@ -125,7 +125,7 @@ fn an_idle_stream_does_not_delay_the_stop() {
     listener.event().unwrap();
     let started = Instant::now();
     signal(server.pid(), libc::SIGTERM);
-    assert_eq!(server.wait(PATIENCE), 0);
+    assert_eq!(server.wait(TIMEOUT), 0);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
@@ -173,7 +173,7 @@ impl Pipes {
     }
 
     fn wait(&mut self) -> i32 {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
@@ -217,7 +217,7 @@ fn the_end_of_the_input_and_a_signal_stop_everything() {
         let (yard, marker) = hanging();
         let mut pipes = Pipes::start(&yard);
         pipes.send(&stateless("tools/call", json!({"name": "hang"})));
-        eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+        eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
         if by_signal {
             signal(pipes.child.id(), libc::SIGTERM);
         } else {

@@ -55,7 +55,7 @@ fn a_function_sees_only_the_listed_variables() {
     python(&yard, "env", "import os\ndef run():\n    return sorted(os.environ)\n", "env: [CHOSEN]\n");
     let mut command = yard.command();
     command.env("CHOSEN", "1").env("SECRET", "2").args(["call", "env", "--json"]);
-    let envelope = crate::support::run_for(command, crate::support::PATIENCE).json();
+    let envelope = crate::support::run_for(command, crate::support::TIMEOUT).json();
     let seen: Vec<&str> =
         envelope["data"]["result"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
     assert!(seen.contains(&"CHOSEN") && !seen.contains(&"SECRET") && !seen.contains(&"HOME"), "{seen:?}");

@@ -2,7 +2,7 @@
 //!
 //! These tests look at once, in their own yards. `scripts/test` looks again after all tests, everywhere.
 
-use crate::support::{Ran, Server, Upstream, Yard, planted, response, signal};
+use crate::support::{CommandOutput, Server, Upstream, Yard, planted, response, signal};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 /// Tells the variable in the way its argument asks for.
 const LEAK: &str = include_str!("planted.py");
 
-const HOWS: &[&str] =
+const LEAK_METHODS: &[&str] =
     &["raw", "base64", "unpadded", "url", "hex", "json", "given", "stderr", "long", "error", "host"];
 
 /// Two tools of the same code: `leak` is given the secret `my_key`, `other` is not.
@@ -34,17 +34,21 @@ pub fn leaking_yard(yard: Yard) -> Yard {
 
 /// `toolyard secret set`, which takes the value from stdin alone.
 #[track_caller]
-pub fn set(yard: &Yard, name: &str, value: &str) -> Ran {
+pub fn set(yard: &Yard, name: &str, value: &str) -> CommandOutput {
     let mut command = yard.command();
     command.args(["secret", "set", name]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     writeln!(child.stdin.take().unwrap(), "{value}").unwrap();
     let output = child.wait_with_output().unwrap();
-    planted::keep(&output.stdout);
-    planted::keep(&output.stderr);
+    planted::record_output(&output.stdout);
+    planted::record_output(&output.stderr);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 #[track_caller]
@@ -90,13 +94,13 @@ fn assert_hidden_below(folder: &Path) {
 fn from_the_store_it_is_in_no_answer_no_record_and_no_file() {
     let yard = leaking_yard(Yard::without_secret());
     set(&yard, "my_key", &planted::secret()).expect(0);
-    tell_everyone(&yard);
+    assert_never_leaked(&yard);
 }
 
 #[test]
 fn from_the_environment_it_is_in_no_answer_no_record_and_no_file() {
     let yard = Yard::without_secret().variable("TOOLYARD_SECRET_MY_KEY", &planted::secret());
-    tell_everyone(&leaking_yard(yard));
+    assert_never_leaked(&leaking_yard(yard));
 }
 
 #[test]
@@ -105,14 +109,14 @@ fn from_the_kernels_keyring_it_is_in_no_answer_no_record_and_no_file() {
         eprintln!("no keyrings here: a secret in one is not tested");
         return;
     }
-    tell_everyone(&leaking_yard(Yard::without_secret()));
+    assert_never_leaked(&leaking_yard(Yard::without_secret()));
 }
 
 /// A tool that does all it can to tell, by every way a call takes and can fail.
-fn tell_everyone(yard: &Yard) {
+fn assert_never_leaked(yard: &Yard) {
     let value = planted::secret();
     let server = yard.serve();
-    for how in HOWS {
+    for how in LEAK_METHODS {
         for tool in ["leak", "other"] {
             // What a caller sends may hold a secret too.
             let arguments = json!({"how": how, "given": format!("x{value}x")}).to_string();

@@ -1,7 +1,7 @@
 //! Prompts with the real program: listed, filled in, completed and reloaded, by command and over MCP in both eras.
 
 use crate::examples::copy_folder;
-use crate::support::{Client, Kind, PATIENCE, Server, Yard, eventually, planted};
+use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, planted};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -203,7 +203,7 @@ fn edits_are_served_without_a_restart_and_told_to_those_who_listen() {
     yard.file("prompts/packs/a/x.v1.md", "one");
     yard.file("prompts/REGISTRY.yaml", "a: {x: [1]}\n");
     assert_eq!(listener.event().unwrap()["method"], "notifications/prompts/list_changed");
-    eventually("the prompt is there", PATIENCE, || get(&server, "a.x", json!({}))["error"].is_null());
+    eventually("the prompt is there", TIMEOUT, || get(&server, "a.x", json!({}))["error"].is_null());
     for (file, content, expected) in [
         ("prompts/packs/a/x.v1.md", "two", "two"),
         ("prompts/packs/a/x.v2.md", "newest", "two"),
@@ -215,12 +215,12 @@ fn edits_are_served_without_a_restart_and_told_to_those_who_listen() {
         if expected != "two" || file.ends_with("v1.md") {
             assert_eq!(listener.event().unwrap()["method"], "notifications/prompts/list_changed", "{file}");
         }
-        eventually("the edit is served", PATIENCE, || text(&get(&server, "a.x", json!({}))) == expected);
+        eventually("the edit is served", TIMEOUT, || text(&get(&server, "a.x", json!({}))) == expected);
         assert!(started.elapsed() < Duration::from_secs(3), "{file}: {:?}", started.elapsed());
     }
     std::fs::remove_dir_all(yard.path("prompts")).unwrap();
     assert_eq!(listener.event().unwrap()["method"], "notifications/prompts/list_changed");
-    eventually("it is gone", PATIENCE, || get(&server, "a.x", json!({}))["error"]["code"] == -32602);
+    eventually("it is gone", TIMEOUT, || get(&server, "a.x", json!({}))["error"]["code"] == -32602);
 }
 
 #[test]
@@ -245,6 +245,6 @@ fn a_broken_pack_is_reported_and_harms_no_other() {
     let mut listener = listen(&server);
     yard.file("prompts/packs/writing/review.spec.yaml", "expose: review\nmessages: [{text: well again}]\n");
     assert_eq!(listener.event().unwrap()["method"], "notifications/prompts/list_changed");
-    eventually("it is mended", PATIENCE, || get(&server, "review", json!({}))["error"].is_null());
+    eventually("it is mended", TIMEOUT, || get(&server, "review", json!({}))["error"].is_null());
     assert_eq!(text(&get(&server, "review", json!({}))), "well again");
 }

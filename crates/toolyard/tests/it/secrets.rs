@@ -1,7 +1,7 @@
 //! Secrets: who gets them, how they are declared and stored. That they appear nowhere else is tried in `planted`.
 
 use crate::planted::{assert_hidden, leaking_yard, set};
-use crate::support::{Kind, PATIENCE, Upstream, Yard, planted, response, run_for};
+use crate::support::{Kind, TIMEOUT, Upstream, Yard, planted, response, run_for};
 use serde_json::json;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn only_the_tool_that_declares_a_secret_gets_it() {
     let with_variable = |tool: &str, how: &str| {
         let mut command = yard.command();
         command.args(["call", tool, &format!("how={how}"), "--json"]);
-        run_for(command_with(command, "TOOLYARD_SECRET_MY_KEY", "another value"), PATIENCE).expect(0).json()
+        run_for(command_with(command, "TOOLYARD_SECRET_MY_KEY", "another value"), TIMEOUT).expect(0).json()
     };
     assert_eq!(with_variable("leak", "length")["data"]["result"], 13);
     assert_eq!(with_variable("other", "unset")["data"]["result"], true);
@@ -122,7 +122,7 @@ fn secrets_are_stored_privately_listed_by_name_and_removed() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), value, "without the newline of the shell");
     let mut command = yard.command();
     command.args(["secret", "list", "--json"]).env("TOOLYARD_SECRET_OTHER_KEY", "other value");
-    let listed = run_for(command, PATIENCE).expect(0);
+    let listed = run_for(command, TIMEOUT).expect(0);
     let expected = json!([
         {"name": "my_key", "source": "store", "problem": null},
         {"name": "other_key", "source": "environment", "problem": null},

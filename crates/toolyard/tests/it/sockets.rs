@@ -1,7 +1,7 @@
 //! MCP on a WebSocket as clients meet it, well-behaved and hostile ones.
 
 use crate::support::{
-    Frame, Kind, PATIENCE, Server, WebSocket, Yard, assert_no_survivor, eventually, marker, processes_with,
+    Frame, Kind, Server, TIMEOUT, WebSocket, Yard, assert_no_survivor, eventually, marker, processes_with,
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ fn a_client_that_hangs_up_takes_its_calls_along() {
     let (_yard, marker, server) = hanging();
     let mut socket = WebSocket::connect(&server.address);
     socket.write(&call("hang")).unwrap();
-    eventually("the tool runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the tool runs", TIMEOUT, || !processes_with(&marker).is_empty());
     socket.hang_up();
     assert_no_survivor(&marker, Duration::from_secs(1));
 }
@@ -113,7 +113,7 @@ fn a_client_that_answers_no_ping_is_cut() {
     let (_yard, marker, server) = hanging();
     let mut socket = WebSocket::connect(&server.address);
     socket.write(&call("hang")).unwrap();
-    eventually("the tool runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the tool runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let started = Instant::now();
     assert_eq!(socket.read(), Frame::Ping);
     // One answer keeps it for as long as another ping takes.
@@ -134,7 +134,7 @@ fn a_reader_that_stops_reading_is_cut_and_costs_little_memory() {
     );
     let server = yard.serve();
     let mut socket = WebSocket::connect(&server.address);
-    socket.set_patience(PATIENCE);
+    socket.set_timeouts(TIMEOUT);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                       "io.modelcontextprotocol/clientCapabilities": {}});
     let arguments = json!({"message": "x".repeat(60_000)});
@@ -172,7 +172,7 @@ fn sessions_of_every_kind_share_one_bound() {
     assert!(String::from_utf8_lossy(&refused.body).contains("too many sessions"), "{refused:?}");
     assert_eq!(server.get("/sse").status, 503);
     first.hang_up();
-    eventually("the place is free again", PATIENCE, || {
+    eventually("the place is free again", TIMEOUT, || {
         WebSocket::try_connect(&server.address, &WebSocket::HEADERS).0.status == 101
     });
 }
@@ -204,7 +204,7 @@ fn a_stop_signal_lets_calls_finish_and_closes_with_1001() {
     let server = yard.serve();
     let (mut idle, mut busy) = (WebSocket::connect(&server.address), WebSocket::connect(&server.address));
     busy.write(&call("slow")).unwrap();
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let code = std::thread::spawn(move || server.stop());
     let gone = || Frame::Close(1001, "the server stops".into());
     assert_eq!((idle.read(), idle.read()), (gone(), Frame::End));

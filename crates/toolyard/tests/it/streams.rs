@@ -1,7 +1,7 @@
 //! Legacy HTTP+SSE as clients meet it, well-behaved and hostile ones.
 
 use crate::support::{
-    Client, Kind, PATIENCE, Server, Yard, assert_no_survivor, eventually, marker, processes_with,
+    Client, Kind, Server, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with,
 };
 use serde_json::{Value, json};
 use std::net::Shutdown;
@@ -94,7 +94,7 @@ fn the_end_of_the_stream_ends_the_session_and_what_runs_in_it() {
     let server = yard.serve();
     let stream = Stream::initialized(&server);
     stream.send(&server, "tools/call", json!({"name": "hang"}));
-    eventually("the tool runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the tool runs", TIMEOUT, || !processes_with(&marker).is_empty());
     stream.client.connection().shutdown(Shutdown::Both).unwrap();
     assert_no_survivor(&marker, Duration::from_secs(1));
     let answer = server.client().send("POST", &stream.endpoint, &JSON, b"{}");
@@ -141,7 +141,7 @@ fn a_stop_signal_lets_calls_finish_and_ends_the_stream_in_order() {
     let server = yard.serve();
     let (mut idle, mut busy) = (Stream::initialized(&server), Stream::initialized(&server));
     busy.send(&server, "tools/call", json!({"name": "slow"}));
-    eventually("the call runs", PATIENCE, || !processes_with(&marker).is_empty());
+    eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let code = std::thread::spawn(move || server.stop());
     assert!(idle.client.named_event().unwrap().is_none(), "the stream has an end");
     assert_eq!(busy.client.event().unwrap()["result"]["content"][0]["text"], "done");

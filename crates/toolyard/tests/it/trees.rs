@@ -2,7 +2,7 @@
 //! left session and group behind. Whatever ends the call, none of them survives; as root and as an ordinary user.
 
 use crate::support::{
-    As, Kind, PATIENCE, Running, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
+    Kind, RunAs, Running, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
 };
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ stay();
 ";
 
 /// Leader, child and daemon.
-const GROWN: usize = 3;
+const TREE_SIZE: usize = 3;
 
 /// How many of them run, the launcher aside.
-fn grown(marker: &str) -> usize {
-    let leaves = |process: &&String| {
+fn count_running(marker: &str) -> usize {
+    let is_perl = |process: &&String| {
         process.split_once(' ').is_some_and(|(_, line)| line.starts_with("/usr/bin/perl"))
     };
-    processes_with(marker).iter().filter(leaves).count()
+    processes_with(marker).iter().filter(is_perl).count()
 }
 
 struct Tree {
@@ -33,7 +33,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn plant(run_as: As, kind: Kind, timeout_ms: u64) -> Tree {
+    fn start(run_as: RunAs, kind: Kind, timeout_ms: u64) -> Tree {
         let (yard, marker) = (Yard::of(run_as), marker());
         let limit = match kind {
             Kind::Cli => json!({"timeoutMs": timeout_ms}),
@@ -43,8 +43,8 @@ impl Tree {
         Tree { yard, marker }
     }
 
-    fn wait_until_grown(&self) {
-        eventually("the tree has grown", PATIENCE, || grown(&self.marker) >= GROWN);
+    fn wait_until_running(&self) {
+        eventually("the tree has grown", TIMEOUT, || count_running(&self.marker) >= TREE_SIZE);
     }
 
     #[track_caller]
@@ -60,8 +60,8 @@ impl Tree {
     }
 }
 
-fn in_every_way(mut test: impl FnMut(As, Kind)) {
-    for run_as in As::all() {
+fn in_every_way(mut test: impl FnMut(RunAs, Kind)) {
+    for run_as in RunAs::all() {
         for kind in [Kind::Cli, Kind::Process] {
             test(run_as, kind);
         }
@@ -71,7 +71,7 @@ fn in_every_way(mut test: impl FnMut(As, Kind)) {
 #[test]
 fn no_survivor_after_a_timeout() {
     in_every_way(|run_as, kind| {
-        let tree = Tree::plant(run_as, kind, 1000);
+        let tree = Tree::start(run_as, kind, 1000);
         let (ran, envelope) = tree.yard.call("hostile", &json!({}));
         // When the caller has its answer, the tree is dead already.
         tree.assert_dead(Duration::ZERO);
@@ -87,11 +87,11 @@ fn no_survivor_after_a_timeout() {
 #[test]
 fn no_survivor_after_ctrl_c() {
     in_every_way(|run_as, kind| {
-        let tree = Tree::plant(run_as, kind, 60_000);
+        let tree = Tree::start(run_as, kind, 60_000);
         let mut command = tree.yard.command();
         command.args(["call", "hostile"]);
         let call = Running::start(command);
-        tree.wait_until_grown();
+        tree.wait_until_running();
         signal(call.child.id(), libc::SIGINT);
         let ran = call.finish(Duration::from_secs(5));
         tree.assert_dead(Duration::from_secs(1));
@@ -104,11 +104,11 @@ fn no_survivor_after_ctrl_c() {
 #[test]
 fn no_survivor_after_the_http_caller_went_away() {
     in_every_way(|run_as, kind| {
-        let tree = Tree::plant(run_as, kind, 60_000);
+        let tree = Tree::start(run_as, kind, 60_000);
         let server = tree.yard.serve();
         let mut client = server.client();
         client.write("POST", "/mcp/tool/hostile", &[], b"{}").unwrap();
-        tree.wait_until_grown();
+        tree.wait_until_running();
         drop(client);
         // The promise is one second; the rest is for a machine that is busy with other tests.
         tree.assert_dead(Duration::from_secs(2));
@@ -121,27 +121,27 @@ fn no_survivor_after_the_http_caller_went_away() {
 #[test]
 fn no_survivor_2_s_after_kill_9_of_a_call() {
     in_every_way(|run_as, kind| {
-        let tree = Tree::plant(run_as, kind, 60_000);
+        let tree = Tree::start(run_as, kind, 60_000);
         let mut command = tree.yard.command();
         command.args(["call", "hostile"]);
         let call = Running::start(command);
-        tree.wait_until_grown();
+        tree.wait_until_running();
         signal(call.child.id(), libc::SIGKILL);
         tree.assert_dead(Duration::from_secs(2));
-        assert_eq!(call.finish(PATIENCE).code, 128 + libc::SIGKILL, "{run_as:?} {kind:?}");
+        assert_eq!(call.finish(TIMEOUT).code, 128 + libc::SIGKILL, "{run_as:?} {kind:?}");
     });
 }
 
 #[test]
 fn no_survivor_2_s_after_kill_9_of_the_server() {
     in_every_way(|run_as, kind| {
-        let tree = Tree::plant(run_as, kind, 60_000);
+        let tree = Tree::start(run_as, kind, 60_000);
         let server = tree.yard.serve();
         let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
         for client in &mut clients {
             client.write("POST", "/mcp/tool/hostile", &[], b"{}").unwrap();
         }
-        eventually("three trees have grown", PATIENCE, || grown(&tree.marker) >= 3 * GROWN);
+        eventually("three trees have grown", TIMEOUT, || count_running(&tree.marker) >= 3 * TREE_SIZE);
         server.kill();
         tree.assert_dead(Duration::from_secs(2));
         tree.yard.run(&["audit", "verify"]).expect(0);
@@ -152,7 +152,7 @@ fn no_survivor_2_s_after_kill_9_of_the_server() {
 
 #[test]
 fn a_tree_that_never_stops_forking_dies_too() {
-    for run_as in As::all() {
+    for run_as in RunAs::all() {
         let (yard, marker) = (Yard::of(run_as), marker());
         // Eight chains in which each process lives for a moment and leaves the next one behind: whoever is killed has
         // an heir already. Never more than a few at a time, which spares the machine.

@@ -1,34 +1,34 @@
-//! Batches: `{"calls": […]}` with `$from` references, and seed 000's `{"messages", "tool_calls"}`.
+//! Batches: `{"calls": […]}` with `$from` references, and the conversation form `{"messages", "tool_calls"}`.
 
-mod holes;
-mod order;
-mod seed;
+mod conversation;
+mod dependencies;
+mod references;
 
-use crate::json::{self, Object};
 use crate::outcome;
 use bytes::Bytes;
-use holes::Holes;
+use references::References;
 use serde::Deserialize;
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::batch::{Action, Batch, Step};
 use toolyard_protocol::{Error, ErrorKind, Outcome};
 
 /// Calls in one batch.
 pub const MAX_CALLS: usize = 256;
 
-/// A batch and, when it came in seed 000's form, the messages it continues.
+/// A batch and, when it came in the conversation form, the messages it continues.
 pub struct Request {
     pub batch: Batch,
     pub conversation: Option<Conversation>,
 }
 
-pub use seed::Conversation;
+pub use conversation::Conversation;
 
 /// Reads either form. Unknown ids, circles and doubles are refused here, before anything runs.
 pub fn read(bytes: Bytes) -> Result<Request, Error> {
-    let members = json::members(&bytes).map_err(|defect| refuse(defect.to_string()))?;
+    let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object"))?;
     if members.iter().any(|(key, _)| key == "tool_calls") {
-        return seed::read(&bytes);
+        return conversation::read(&bytes);
     }
     let known = ["calls"];
     if let Some((key, _)) = members.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
@@ -37,41 +37,34 @@ pub fn read(bytes: Bytes) -> Result<Request, Error> {
     let Some((_, range)) = members.iter().find(|(key, _)| key == "calls") else {
         return Err(refuse("'calls' is missing"));
     };
-    let items = json::elements(&bytes[range.clone()]).map_err(|defect| refuse(defect.to_string()))?;
+    let items =
+        json::elements(&bytes[range.clone()]).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let items = items.ok_or_else(|| refuse("'calls' must be a list"))?;
     check_count(items.len())?;
-    let mut asked = Vec::with_capacity(items.len());
+    let mut raw_calls = Vec::with_capacity(items.len());
     for (i, item) in items.into_iter().enumerate() {
         let raw = bytes.slice(range.start + item.start..range.start + item.end);
-        asked.push(read_call(raw).map_err(|error| at_call(i, error))?);
+        raw_calls.push(read_call(raw).map_err(|error| with_call_number(i, error))?);
     }
-    Ok(Request { batch: order::batch(asked)?, conversation: None })
+    Ok(Request { batch: dependencies::build_batch(raw_calls)?, conversation: None })
 }
 
 /// `{"status", "results": [{"id", …outcome}]}` in the order of the request.
-pub fn write(batch: &Batch, ends: &[Outcome]) -> Vec<u8> {
+pub fn write(batch: &Batch, outcomes: &[Outcome]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut object = Object::new(&mut out);
-    let failed = ends.iter().filter(|outcome| outcome.error().is_some()).count();
+    let failed = outcomes.iter().filter(|outcome| outcome.error().is_some()).count();
     object.text(
         "status",
         match failed {
             0 => "success",
-            _ if failed == ends.len() => "failure",
+            _ if failed == outcomes.len() => "failure",
             _ => "partial_success",
         },
     );
-    let list = object.member("results");
-    list.push(b'[');
-    for (i, (step, end)) in batch.steps.iter().zip(ends).enumerate() {
-        if i > 0 {
-            list.push(b',');
-        }
-        let mut result = Object::new(list);
+    object.objects("results", batch.steps.iter().zip(outcomes), |result, (step, end)| {
         result.text("id", &step.id).raw("outcome", &outcome::write(end));
-        result.end();
-    }
-    list.push(b']');
+    });
     object.end();
     out
 }
@@ -83,24 +76,24 @@ pub fn has_failure(answer: &[u8]) -> bool {
 }
 
 /// One step as it was asked for, its needs still names.
-struct Asked {
+struct RawCall {
     id: String,
     action: Action,
-    /// Needs beyond those of the holes.
+    /// Needs beyond those of the references.
     depends: Vec<String>,
-    holes: Holes,
+    references: References,
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct CallHead {
     id: String,
     tool: String,
     #[serde(default)]
     depends: Vec<String>,
 }
 
-fn read_call(raw: Bytes) -> Result<Asked, Error> {
-    let members = json::members(&raw).map_err(|defect| refuse(defect.to_string()))?;
+fn read_call(raw: Bytes) -> Result<RawCall, Error> {
+    let members = json::members(&raw).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object"))?;
     let known = ["id", "tool", "arguments", "depends"];
     if let Some((key, _)) = members.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
@@ -108,11 +101,11 @@ fn read_call(raw: Bytes) -> Result<Asked, Error> {
             refuse(format!("unknown member '{key}'")).hint("a call has id, tool, arguments and depends")
         );
     }
-    let head: Head = serde_json::from_slice(&raw).map_err(|error| refuse(error.to_string()))?;
+    let head: CallHead = serde_json::from_slice(&raw).map_err(|error| refuse(error.to_string()))?;
     let arguments = members.iter().find(|(key, _)| key == "arguments");
     let arguments = arguments.map_or(Bytes::from_static(b"{}"), |(_, range)| raw.slice(range.clone()));
-    let holes = Holes::find(json::arguments(arguments)?)?;
-    Ok(Asked { id: head.id, action: Action::Call { tool: head.tool }, depends: head.depends, holes })
+    let references = References::find(json::arguments(arguments)?)?;
+    Ok(RawCall { id: head.id, action: Action::Call { tool: head.tool }, depends: head.depends, references })
 }
 
 fn check_count(count: usize) -> Result<(), Error> {
@@ -123,7 +116,7 @@ fn check_count(count: usize) -> Result<(), Error> {
     }
 }
 
-fn at_call(i: usize, error: Error) -> Error {
+fn with_call_number(i: usize, error: Error) -> Error {
     let message = format!("call {}: {}", i + 1, error.message);
     Error { message, ..error }
 }
@@ -133,9 +126,14 @@ fn refuse(what: impl std::fmt::Display) -> Error {
         .hint("{\"calls\": [{\"id\": \"a\", \"tool\": NAME, \"arguments\": {…}}]}")
 }
 
-impl Asked {
-    fn into_step(self, needs: Vec<usize>, place_of: impl Fn(&str) -> Option<usize>) -> Step {
-        Step { id: self.id, action: self.action, needs, arguments: Box::new(self.holes.placed(place_of)) }
+impl RawCall {
+    fn into_step(self, needs: Vec<usize>, index_of: impl Fn(&str) -> Option<usize>) -> Step {
+        Step {
+            id: self.id,
+            action: self.action,
+            needs,
+            arguments: Box::new(self.references.resolve_ids(index_of)),
+        }
     }
 }
 

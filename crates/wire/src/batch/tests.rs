@@ -18,8 +18,8 @@ fn results_fill_the_holes_byte_for_byte() {
         {"id":"a","tool":"x"}]}"#;
     let batch = parse(text).unwrap().batch;
     assert_eq!((&batch.steps[0].needs[..], &batch.steps[1].needs[..]), (&[1][..], &[][..]));
-    let ends = [None, done(r#"{"big": 123456789012345678901234567890, "s": "é"}"#)];
-    let filled = batch.steps[0].arguments.fill(&ends).unwrap();
+    let outcomes = [None, done(r#"{"big": 123456789012345678901234567890, "s": "é"}"#)];
+    let filled = batch.steps[0].arguments.resolve(&outcomes).unwrap();
     let expected = r#"{"n":123456789012345678901234567890,"all":[{"big": 123456789012345678901234567890, "s": "é"}],"keep":1e2}"#;
     assert_eq!(std::str::from_utf8(filled.bytes()).unwrap(), expected);
 }
@@ -29,7 +29,7 @@ fn a_pointer_to_nothing_fails_the_call_that_has_it() {
     let batch = parse(
         r#"{"calls":[{"id":"a","tool":"x"},{"id":"b","tool":"y","arguments":{"v":{"$from":"a","pointer":"/no"}}}]}"#,
     );
-    let error = batch.unwrap().batch.steps[1].arguments.fill(&[done("{}"), None]).unwrap_err();
+    let error = batch.unwrap().batch.steps[1].arguments.resolve(&[done("{}"), None]).unwrap_err();
     assert_eq!(error.message, "the result of 'a' has nothing at '/no'");
 }
 
@@ -68,7 +68,7 @@ fn what_could_never_run_is_refused_with_the_reason() {
 }
 
 #[test]
-fn seed_000_requests_become_the_history_that_the_seed_shows() {
+fn conversation_requests_become_a_message_history() {
     let text = r#"{"messages":[{"role":"system","content":"compiled context document"}],
       "tool_calls":[
         {"resource_call":{"jsonrpc":"2.0","method":"resources/read","params":{"uri":"file:///path/to/resource","name":"resource_name"},"id":"ResourceCallID"}},
@@ -77,11 +77,11 @@ fn seed_000_requests_become_the_history_that_the_seed_shows() {
     assert_eq!(batch.steps[0].action, Action::Read { uri: "file:///path/to/resource".into() });
     assert_eq!(batch.steps[1].action, Action::Call { tool: "text_summarizer".into() });
     assert_eq!(batch.steps[1].needs, [0]);
-    let ends = [done(r#""a \"long\" text""#), None];
-    let filled = batch.steps[1].arguments.fill(&ends).unwrap();
+    let outcomes = [done(r#""a \"long\" text""#), None];
+    let filled = batch.steps[1].arguments.resolve(&outcomes).unwrap();
     assert_eq!(std::str::from_utf8(filled.bytes()).unwrap(), r#"{"text":"a \"long\" text"}"#);
-    let ends = [ends[0].clone().unwrap(), done(r#"{"summary":"short"}"#).unwrap()];
-    let history = conversation.unwrap().write(&ends);
+    let outcomes = [outcomes[0].clone().unwrap(), done(r#"{"summary":"short"}"#).unwrap()];
+    let history = conversation.unwrap().write(&outcomes);
     let history: serde_json::Value = serde_json::from_slice(&history).unwrap();
     let roles: Vec<&str> =
         history["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();

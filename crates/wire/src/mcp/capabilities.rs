@@ -1,6 +1,6 @@
 //! What a client says it can do.
 
-use crate::json;
+use toolyard_formats::json;
 
 /// Only what we act on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

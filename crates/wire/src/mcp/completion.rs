@@ -1,14 +1,14 @@
 //! `completion/complete`: suggestions for an argument of a prompt or a variable of a template.
 
 use super::{Revision, result};
-use crate::json::{self, Object};
 use crate::jsonrpc::{self, Params, RequestId};
 use bytes::Bytes;
-use toolyard_protocol::{Completing, Completion, Payload};
+use toolyard_formats::json::{self, Object};
+use toolyard_protocol::{Completion, CompletionRequest, Payload};
 
 /// What a completion is for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum CompletionTarget {
     Prompt(String),
     /// An RFC 6570 template.
     Template(String),
@@ -17,17 +17,21 @@ pub enum Subject {
 /// The most that one answer may hold.
 const MAX_VALUES: usize = 100;
 
-pub fn read(params: &Params) -> Result<(Subject, Completing), String> {
+pub fn read(params: &Params) -> Result<(CompletionTarget, CompletionRequest), String> {
     let reference = params.object("ref")?.ok_or("'ref' is missing")?;
     let subject = match member(&reference, "type")?.as_deref() {
-        Some("ref/prompt") => Subject::Prompt(member(&reference, "name")?.ok_or("'ref.name' is missing")?),
-        Some("ref/resource") => Subject::Template(member(&reference, "uri")?.ok_or("'ref.uri' is missing")?),
+        Some("ref/prompt") => {
+            CompletionTarget::Prompt(member(&reference, "name")?.ok_or("'ref.name' is missing")?)
+        }
+        Some("ref/resource") => {
+            CompletionTarget::Template(member(&reference, "uri")?.ok_or("'ref.uri' is missing")?)
+        }
         _ => return Err("'ref.type' must be \"ref/prompt\" or \"ref/resource\"".to_owned()),
     };
     let argument = params.object("argument")?.ok_or("'argument' is missing")?;
     let context = params.object("context")?.unwrap_or_default();
     let known = object_member(&context, "arguments").unwrap_or_else(|| Bytes::from_static(b"{}"));
-    let completing = Completing {
+    let completing = CompletionRequest {
         argument: member(&argument, "name")?.ok_or("'argument.name' is missing")?,
         value: member(&argument, "value")?.unwrap_or_default(),
         known: Payload::json(known),

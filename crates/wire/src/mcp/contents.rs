@@ -3,24 +3,24 @@
 use super::base64;
 use serde::Deserialize;
 use std::borrow::Cow;
-use toolyard_protocol::{Body, Error, ErrorKind, Outcome, Part};
+use toolyard_protocol::{Body, Error, ErrorKind, Outcome, ResourceContents};
 
 /// The parts that `outcome` means for `uri`. A JSON text is text, other JSON is JSON, and each block of MCP content is a
 /// part; `mime` is what the resource declares, and stands before what the tool says.
-pub fn parts_of(outcome: &Outcome, uri: &str, mime: Option<&str>) -> Result<Vec<Part>, Error> {
+pub fn parts_of(outcome: &Outcome, uri: &str, mime: Option<&str>) -> Result<Vec<ResourceContents>, Error> {
     if let Some(error) = outcome.error() {
         return Err(error.clone());
     }
     let part = |body, own: Option<&str>| {
         let mime = mime.or(own).map(str::to_owned);
-        Part { uri: uri.to_owned(), mime, body, meta: None }
+        ResourceContents { uri: uri.to_owned(), mime, body, meta: None }
     };
     if let Some(content) = outcome.content() {
         let blocks: Vec<Block<'_>> = serde_json::from_slice(content.bytes())
             .map_err(|error| wrong(format!("its content is not what MCP knows: {error}")))?;
         let parts =
             blocks.into_iter().map(|block| block.body().map(|(body, own)| part(body, own.as_deref())));
-        let parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
+        let parts: Vec<ResourceContents> = parts.collect::<Result<_, _>>()?;
         return if parts.is_empty() { Err(wrong("its content is empty")) } else { Ok(parts) };
     }
     let Some(data) = outcome.data() else { return Err(wrong("it gave nothing")) };
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use toolyard_protocol::Payload;
 
-    fn shown(parts: Vec<Part>) -> Vec<(Option<String>, Body)> {
+    fn shown(parts: Vec<ResourceContents>) -> Vec<(Option<String>, Body)> {
         assert!(parts.iter().all(|part| part.uri == "a:b"));
         parts.into_iter().map(|part| (part.mime, part.body)).collect()
     }

@@ -2,10 +2,10 @@
 
 use super::Revision;
 use crate::envelope;
-use crate::json::Object;
 use crate::jsonrpc::{self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RequestId};
-use toolyard_protocol::error_table::McpForm;
-use toolyard_protocol::{Error, ErrorKind, text::visible};
+use toolyard_formats::json::Object;
+use toolyard_protocol::error_table::McpErrorMapping;
+use toolyard_protocol::{Error, ErrorKind, text::escape_control};
 
 const HEADER_MISMATCH: i32 = -32020;
 const MISSING_CAPABILITY: i32 = -32021;
@@ -29,7 +29,7 @@ impl Failure {
     }
 
     pub fn unknown_method(method: &str) -> Failure {
-        let shown: String = visible(method).chars().take(100).collect();
+        let shown: String = escape_control(method).chars().take(100).collect();
         Failure::new(METHOD_NOT_FOUND, 404, format!("there is no method '{shown}' here"))
     }
 
@@ -77,7 +77,7 @@ impl Failure {
                 RESOURCE_NOT_FOUND
             }
             (ErrorKind::InvalidInput | ErrorKind::InputTooLarge, _) => INVALID_PARAMS,
-            (_, McpForm::JsonRpc(code)) => code,
+            (_, McpErrorMapping::JsonRpc(code)) => code,
             _ => INTERNAL_ERROR,
         };
         let mut data = Vec::new();

@@ -1,13 +1,13 @@
 //! HTTP headers that mirror a request's body, so that others on the way need not parse it; they must agree with it.
 
 use super::base64;
-use crate::json;
 use crate::jsonrpc::{self, Params};
 use serde_json::Value;
+use toolyard_formats::json;
 
 /// A property of a tool's input that its callers also send as `Mcp-Param-<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub struct HeaderParam {
     /// The header, in lower case.
     pub header: String,
     /// The way to the property in the arguments.
@@ -35,9 +35,9 @@ pub fn decode(value: &str) -> Option<String> {
 }
 
 /// The mirrored properties of a tool's input schema; most tools have none.
-pub fn mirrors(schema: &[u8]) -> Vec<Mirror> {
-    const MARK: &[u8] = b"\"x-mcp-header\"";
-    if !schema.windows(MARK.len()).any(|window| window == MARK) {
+pub fn header_params(schema: &[u8]) -> Vec<HeaderParam> {
+    const HEADER_KEYWORD: &[u8] = b"\"x-mcp-header\"";
+    if !schema.windows(HEADER_KEYWORD.len()).any(|window| window == HEADER_KEYWORD) {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -47,12 +47,12 @@ pub fn mirrors(schema: &[u8]) -> Vec<Mirror> {
     found
 }
 
-fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirror>) {
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderParam>) {
     let Some(Value::Object(properties)) = schema.get("properties") else { return };
     for (name, property) in properties {
         path.push(name.clone());
         if let Some(Value::String(header)) = property.get("x-mcp-header") {
-            found.push(Mirror {
+            found.push(HeaderParam {
                 header: format!("mcp-param-{}", header.to_ascii_lowercase()),
                 path: path.clone(),
             });
@@ -64,20 +64,20 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirror>) {
 
 /// What is wrong with the headers that mirror arguments; `header` gives a header's raw value.
 pub fn mismatch<'h>(
-    mirrors: &[Mirror],
+    header_params: &[HeaderParam],
     arguments: &[u8],
     header: impl Fn(&str) -> Option<&'h str>,
 ) -> Option<String> {
-    mirrors.iter().find_map(|mirror| {
-        let body = value_at(arguments, &mirror.path);
-        match (header(&mirror.header), body) {
+    header_params.iter().find_map(|param| {
+        let body = value_at(arguments, &param.path);
+        match (header(&param.header), body) {
             (None, None) => None,
-            (None, Some(_)) => Some(format!("the header '{}' is missing", mirror.header)),
-            (Some(_), None) => Some(format!("the header '{}' has no value in the body", mirror.header)),
+            (None, Some(_)) => Some(format!("the header '{}' is missing", param.header)),
+            (Some(_), None) => Some(format!("the header '{}' has no value in the body", param.header)),
             (Some(header), Some(body)) => match decode(header) {
-                None => Some(format!("the header '{}' is not encoded properly", mirror.header)),
+                None => Some(format!("the header '{}' is not encoded properly", param.header)),
                 Some(header) if same(&header, body) => None,
-                Some(_) => Some(format!("the header '{}' is not what the body says", mirror.header)),
+                Some(_) => Some(format!("the header '{}' is not what the body says", param.header)),
             },
         }
     })
@@ -131,11 +131,11 @@ mod tests {
             "region":{"type":"string","x-mcp-header":"Region"},
             "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}},
             "plain":{"type":"string"}}}"#;
-        let mirrors = mirrors(schema);
-        assert_eq!(mirrors.len(), 2);
+        let header_params = header_params(schema);
+        assert_eq!(header_params.len(), 2);
         let check = |arguments: &str, headers: &[(&str, &'static str)]| {
             let find = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-            mismatch(&mirrors, arguments.as_bytes(), find)
+            mismatch(&header_params, arguments.as_bytes(), find)
         };
         assert_eq!(check("{}", &[]), None);
         assert_eq!(check(r#"{"region":null,"deep":{"n":null}}"#, &[]), None);

@@ -3,8 +3,8 @@
 use super::Revision;
 use super::notifications::tag;
 use super::result::SERVER_INFO;
-use crate::json::{self, Object};
 use crate::jsonrpc::{self, Params, RequestId};
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::Id;
 
 /// What one stream is to carry.

@@ -1,9 +1,9 @@
 //! Pages of lists: cursors, and how long a client may keep them.
 
 use super::{Revision, base64};
-use crate::json::Object;
 use crate::jsonrpc::{self, Params, RequestId};
-use toolyard_protocol::{Keep, Page};
+use toolyard_formats::json::{Object, array};
+use toolyard_protocol::{CachePolicy, Page};
 
 /// The cursor a client sends back; opaque to it, so anything but a string is refused.
 pub fn read_cursor(params: &Params) -> Result<Option<String>, String> {
@@ -11,12 +11,12 @@ pub fn read_cursor(params: &Params) -> Result<Option<String>, String> {
 }
 
 /// A cursor that stands after the item of that name.
-pub fn after(name: &str) -> String {
+pub fn cursor_after(name: &str) -> String {
     base64::encode(format!("after:{name}").as_bytes())
 }
 
-/// The name that a cursor of [`after`] holds.
-pub fn position(cursor: &str) -> Result<String, String> {
+/// The name that a cursor of [`cursor_after`] holds.
+pub fn decode_cursor(cursor: &str) -> Result<String, String> {
     let text = base64::decode(cursor).and_then(|bytes| String::from_utf8(bytes).ok());
     let name = text.as_deref().and_then(|text| text.strip_prefix("after:"));
     name.map(str::to_owned).ok_or_else(|| "this cursor was not given out here".to_owned())
@@ -32,27 +32,19 @@ pub fn write<T>(
 ) -> Vec<u8> {
     jsonrpc::result(id, page.items.len() * 128 + 200, |out| {
         let mut result = super::result::complete(out, revision);
-        let list = result.member(member);
-        list.push(b'[');
-        for (i, item) in page.items.iter().enumerate() {
-            if i > 0 {
-                list.push(b',');
-            }
-            push(list, item);
-        }
-        list.push(b']');
+        array(result.member(member), &page.items, push);
         if let Some(next) = &page.next {
             result.text("nextCursor", next);
         }
-        push_keep(&mut result, revision, page.keep);
+        push_cache_policy(&mut result, revision, page.cache_policy);
         result.end();
     })
 }
 
 /// `ttlMs` and `cacheScope`, which only stateless clients know.
-pub fn push_keep(object: &mut Object<'_>, revision: Revision, keep: Keep) {
+pub fn push_cache_policy(object: &mut Object<'_>, revision: Revision, cache_policy: CachePolicy) {
     if revision.is_stateless() {
-        object.number("ttlMs", u64::try_from(keep.ttl.as_millis()).unwrap_or(u64::MAX));
-        object.text("cacheScope", if keep.shared { "public" } else { "private" });
+        object.number("ttlMs", u64::try_from(cache_policy.ttl.as_millis()).unwrap_or(u64::MAX));
+        object.text("cacheScope", if cache_policy.shared { "public" } else { "private" });
     }
 }

@@ -19,7 +19,7 @@ pub struct RequestMeta {
 
 /// Why `_meta` does not do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum MetaFault {
+pub enum MetaError {
     /// Something required is missing or of the wrong kind.
     Invalid(String),
     /// A revision that we do not speak this way.
@@ -32,21 +32,21 @@ pub fn version(params: &Params) -> Option<String> {
 }
 
 impl RequestMeta {
-    pub fn read(params: &Params) -> Result<RequestMeta, MetaFault> {
-        let missing = |name: &str| MetaFault::Invalid(format!("'params._meta' must hold '{name}'"));
+    pub fn read(params: &Params) -> Result<RequestMeta, MetaError> {
+        let missing = |name: &str| MetaError::Invalid(format!("'params._meta' must hold '{name}'"));
         let version = version(params).ok_or_else(|| missing(VERSION))?;
         if !Revision::parse(&version).is_some_and(Revision::is_stateless) {
-            return Err(MetaFault::Unsupported(version));
+            return Err(MetaError::Unsupported(version));
         }
         let capabilities = params.meta(CAPABILITIES).ok_or_else(|| missing(CAPABILITIES))?;
         if capabilities.first() != Some(&b'{') {
-            return Err(MetaFault::Invalid(format!("'{CAPABILITIES}' must be an object")));
+            return Err(MetaError::Invalid(format!("'{CAPABILITIES}' must be an object")));
         }
         let log = match params.meta(LOG_LEVEL) {
             None => None,
             Some(raw) => {
                 let level = jsonrpc::text(&raw).and_then(|text| LogLevel::parse(&text));
-                Some(level.ok_or_else(|| MetaFault::Invalid(format!("'{LOG_LEVEL}' is not a log level")))?)
+                Some(level.ok_or_else(|| MetaError::Invalid(format!("'{LOG_LEVEL}' is not a log level")))?)
             }
         };
         Ok(RequestMeta { capabilities: ClientCapabilities::read(&capabilities), log })

@@ -1,15 +1,14 @@
 //! The Model Context Protocol: what each revision puts on the wire. One file per area; differences between revisions
 //! end here.
 
-pub mod ask;
 pub mod base64;
 pub mod capabilities;
 pub mod completion;
 pub mod contents;
-pub mod dialect;
 pub mod failure;
 pub mod headers;
-pub mod hello;
+pub mod initialize;
+pub mod input_requests;
 pub mod listen;
 pub mod lists;
 pub mod meta;
@@ -19,6 +18,7 @@ pub mod resources;
 pub mod result;
 pub mod tasks;
 pub mod tools;
+pub mod v1;
 
 /// The published revisions we speak, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ impl Revision {
         Revision::V2025_11_25,
         Revision::V2026_07_28,
     ];
+
+    pub const NEWEST: Revision = Revision::V2026_07_28;
 
     /// The newest one with a handshake; what a client gets that asks for one we do not know.
     pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;

@@ -1,8 +1,8 @@
 //! What a server says without being asked.
 
 use super::Revision;
-use crate::json::Object;
 use crate::jsonrpc::{self, RequestId};
+use toolyard_formats::json::Object;
 use toolyard_protocol::{LogLine, Progress};
 
 pub const TOOLS: &str = "notifications/tools/list_changed";

@@ -1,18 +1,18 @@
 //! Prompts: listed and filled in.
 
 use super::{Revision, lists, resources, result};
-use crate::json::Object;
 use crate::jsonrpc::{self, Params, RequestId};
 use bytes::Bytes;
-use toolyard_protocol::{Filled, Page, Payload, Prompt, PromptArgument};
+use toolyard_formats::json::{Object, array};
+use toolyard_protocol::{Page, Payload, Prompt, PromptArgument, RenderedPrompt};
 
 /// The name and the arguments of `prompts/get`.
 pub fn read_get(params: &Params) -> Result<(String, Payload), String> {
     let arguments = params.object("arguments")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
-    Ok((params.need("name")?, Payload::json(arguments)))
+    Ok((params.required_text("name")?, Payload::json(arguments)))
 }
 
-/// The name and the arguments of `prompt/call`, which seed 000 has beside `prompts/get`.
+/// The name and the arguments of `prompt/call`, which MCP 1.0 has beside `prompts/get`.
 pub fn read_call(params: &Params) -> Result<(String, Payload), String> {
     let name = match params.text("prompt_name")? {
         Some(name) => name,
@@ -30,15 +30,9 @@ pub fn push_prompt(out: &mut Vec<u8>, revision: Revision, prompt: &Prompt) {
     let mut object = Object::new(out);
     object.text("name", &prompt.name);
     push_words(&mut object, revision, &prompt.title, &prompt.description);
-    let list = object.member("arguments");
-    list.push(b'[');
-    for (i, argument) in prompt.arguments.iter().enumerate() {
-        if i > 0 {
-            list.push(b',');
-        }
-        push_argument(list, revision, argument);
-    }
-    list.push(b']');
+    array(object.member("arguments"), &prompt.arguments, |out, argument| {
+        push_argument(out, revision, argument)
+    });
     resources::push_extra(&mut object, revision, &prompt.extra);
     object.end();
 }
@@ -65,7 +59,7 @@ fn push_words(
     }
 }
 
-pub fn write_filled(id: &RequestId, revision: Revision, filled: &Filled) -> Vec<u8> {
+pub fn write_rendered(id: &RequestId, revision: Revision, filled: &RenderedPrompt) -> Vec<u8> {
     jsonrpc::result(id, filled.messages.len() + 200, |out| {
         let mut object = result::complete(out, revision);
         if let Some(description) = &filled.description {

@@ -1,9 +1,11 @@
 //! Resources: listed, read, written.
 
 use super::{Revision, base64, lists, result};
-use crate::json::Object;
 use crate::jsonrpc::{self, Params, RequestId};
-use toolyard_protocol::{Body, Extra, Page, Part, Payload, Reading, Resource, ResourceTemplate};
+use toolyard_formats::json::{Object, array};
+use toolyard_protocol::{
+    Body, Extra, Page, Payload, ReadResult, Resource, ResourceContents, ResourceTemplate,
+};
 
 pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Resource>) -> Vec<u8> {
     lists::write(id, revision, "resources", page, |out, resource| push_resource(out, revision, resource))
@@ -62,31 +64,23 @@ pub(super) fn push_extra(object: &mut Object<'_>, revision: Revision, extra: &Ex
     }
 }
 
-pub fn write_reading(id: &RequestId, revision: Revision, reading: &Reading) -> Vec<u8> {
+pub fn write_read_result(id: &RequestId, revision: Revision, reading: &ReadResult) -> Vec<u8> {
     let size: usize = reading.parts.iter().map(|part| part.body.len() * 3 / 2 + 128).sum();
     jsonrpc::result(id, size, |out| {
         let mut object = result::complete(out, revision);
-        let list = object.member("contents");
-        list.push(b'[');
-        for (i, part) in reading.parts.iter().enumerate() {
-            if i > 0 {
-                list.push(b',');
-            }
-            push_part(list, part);
-        }
-        list.push(b']');
-        lists::push_keep(&mut object, revision, reading.keep);
+        array(object.member("contents"), &reading.parts, push_part);
+        lists::push_cache_policy(&mut object, revision, reading.cache_policy);
         object.end();
     })
 }
 
-fn push_part(out: &mut Vec<u8>, part: &Part) {
+pub fn push_part(out: &mut Vec<u8>, part: &ResourceContents) {
     let mut object = Object::new(out);
     push_content(&mut object, part);
     object.end();
 }
 
-pub(super) fn push_content(object: &mut Object<'_>, part: &Part) {
+pub(super) fn push_content(object: &mut Object<'_>, part: &ResourceContents) {
     object.text("uri", &part.uri);
     if let Some(mime) = &part.mime {
         object.text("mimeType", mime);
@@ -101,11 +95,16 @@ pub(super) fn push_content(object: &mut Object<'_>, part: &Part) {
 }
 
 /// The parameters of `resources/write`: an address, and a text or a blob.
-pub fn read_part(params: &Params) -> Result<Part, String> {
+pub fn read_part(params: &Params) -> Result<ResourceContents, String> {
     let body = match (params.text("text")?, params.text("blob")?) {
         (Some(text), None) => Body::Text(text),
         (None, Some(blob)) => Body::Blob(base64::decode(&blob).ok_or("'blob' must be base64")?.into()),
         _ => return Err("either 'text' or 'blob' must be given".to_owned()),
     };
-    Ok(Part { uri: params.need("uri")?, mime: params.text("mimeType")?, body, meta: None })
+    Ok(ResourceContents {
+        uri: params.required_text("uri")?,
+        mime: params.text("mimeType")?,
+        body,
+        meta: None,
+    })
 }

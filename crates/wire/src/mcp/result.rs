@@ -2,10 +2,10 @@
 
 use super::Revision;
 use crate::envelope;
-use crate::json::Object;
 use crate::jsonrpc::{self, RequestId};
 use std::borrow::Cow;
-use toolyard_protocol::error_table::McpForm;
+use toolyard_formats::json::Object;
+use toolyard_protocol::error_table::McpErrorMapping;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, Outcome, Payload};
 
@@ -63,8 +63,8 @@ pub fn protocol_error(outcome: &Outcome) -> Option<ProtocolError<'_>> {
         return Some(ProtocolError { code: rpc.code, message: &rpc.message, data });
     }
     match error.kind.row().mcp {
-        McpForm::JsonRpc(code) => Some(ProtocolError::of(error, code)),
-        McpForm::ErrorResult => None,
+        McpErrorMapping::JsonRpc(code) => Some(ProtocolError::of(error, code)),
+        McpErrorMapping::ErrorResult => None,
     }
 }
 
@@ -92,7 +92,7 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
         (None, None, Some(error)) => {
             let out = object.member("content");
             out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            push_json_string(out, &in_words(error));
+            push_json_string(out, &format_error(error));
             out.extend_from_slice(b"}]");
             &mut object
         }
@@ -156,7 +156,7 @@ pub(super) fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Re
 }
 
 /// What a model needs to do better next time.
-pub(super) fn in_words(error: &Error) -> String {
+pub(super) fn format_error(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), error.message);
     for violation in error.details.violations.iter().skip(1).take(20) {
         let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };

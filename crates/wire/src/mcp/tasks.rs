@@ -2,16 +2,16 @@
 
 use super::notifications::tag;
 use super::result::ProtocolError;
-use super::{Revision, ask, result};
-use crate::json::Object;
+use super::{Revision, input_requests, result};
 use crate::jsonrpc::{self, Params, RequestId};
 use std::time::Duration;
-use toolyard_protocol::{Error, ErrorKind, Id, Job, JobState, Outcome, Question};
+use toolyard_formats::json::Object;
+use toolyard_protocol::{Error, ErrorKind, Id, InputRequest, Job, JobState, Outcome};
 
 /// A job as a client sees it.
 pub struct TaskView<'a> {
     pub job: &'a Job,
-    pub questions: &'a [Question],
+    pub questions: &'a [InputRequest],
     pub outcome: Option<&'a Outcome>,
     /// How long it is kept once it is over; none means for ever.
     pub ttl: Option<Duration>,
@@ -23,7 +23,7 @@ pub const REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}
 
 /// The id in `params.taskId`; `None` when it cannot be one of ours.
 pub fn read_id(params: &Params) -> Result<Option<Id>, String> {
-    params.need("taskId").map(|text| Id::parse(&text))
+    params.required_text("taskId").map(|text| Id::parse(&text))
 }
 
 /// The answer to a call that goes on as a job.
@@ -95,7 +95,9 @@ fn status_message(task: &TaskView<'_>) -> Option<String> {
 /// Questions, result or error, inlined.
 fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
     match status(task) {
-        "input_required" => ask::push_requests(object.member("inputRequests"), task.questions, revision),
+        "input_required" => {
+            input_requests::push_requests(object.member("inputRequests"), task.questions, revision)
+        }
         "completed" => {
             if let Some(outcome) = task.outcome {
                 result::push_outcome(object.member("result"), outcome, revision);

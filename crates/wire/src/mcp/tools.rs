@@ -1,9 +1,9 @@
 //! The list of tools, and what `tools/call` asks for.
 
 use super::Revision;
-use crate::json::{self, Object};
 use crate::jsonrpc::Params;
 use bytes::Bytes;
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{Annotations, Payload, ToolSpec};
 
 /// The parameters of `tools/call`.
@@ -13,7 +13,7 @@ pub struct CallParams {
 }
 
 pub fn read_call(params: &Params) -> Result<CallParams, String> {
-    // Seed 000 says `tool_name` too.
+    // MCP 1.0 says `tool_name` too.
     let name = match params.text("name")? {
         Some(name) => name,
         None => params.text("tool_name")?.ok_or("'name' is missing")?,

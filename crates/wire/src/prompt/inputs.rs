@@ -1,8 +1,8 @@
 //! What the schema of a prompt's arguments tells: which there are, which are needed, what may be chosen.
 
 use crate::arguments::is_type;
-use crate::json::{self, Object};
 use serde_json::Value;
+use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{Payload, PromptArgument};
 
 /// References at the root that are followed before giving up.
@@ -41,7 +41,7 @@ pub fn choices(schema: &Payload, argument: &str) -> Vec<String> {
 }
 
 /// MCP clients send every argument as a text: those whose schema wants something else become it, where they can.
-pub fn fit(arguments: Payload, schema: &Payload) -> Payload {
+pub fn coerce_arguments(arguments: Payload, schema: &Payload) -> Payload {
     let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return arguments };
     let root = resolve(&whole, &whole);
     let Ok(Some(members)) = json::members(arguments.bytes()) else { return arguments };
@@ -50,9 +50,7 @@ pub fn fit(arguments: Payload, schema: &Payload) -> Payload {
     for (name, range) in members {
         let raw = &arguments.bytes()[range];
         let text = serde_json::from_slice::<String>(raw).ok();
-        match text
-            .filter(|text| is_meant_otherwise(text, resolve(&whole, &root["properties"][name.as_ref()])))
-        {
+        match text.filter(|text| needs_coercion(text, resolve(&whole, &root["properties"][name.as_ref()]))) {
             Some(text) => object.raw(&name, text.trim().as_bytes()),
             None => object.raw(&name, raw),
         };
@@ -61,7 +59,7 @@ pub fn fit(arguments: Payload, schema: &Payload) -> Payload {
     Payload::json(out)
 }
 
-fn is_meant_otherwise(text: &str, property: &Value) -> bool {
+fn needs_coercion(text: &str, property: &Value) -> bool {
     let types: Vec<&str> = match &property["type"] {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -101,17 +99,10 @@ fn property_names(bytes: &[u8], whole: &Value) -> Vec<String> {
 
 /// Used by the list of prompts.
 pub(super) fn push_arguments(out: &mut Vec<u8>, arguments: &[PromptArgument]) {
-    out.push(b'[');
-    for (i, argument) in arguments.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        let mut object = Object::new(out);
+    json::push_objects(out, arguments, |object, argument| {
         object.text("name", &argument.name).bool("required", argument.required);
         object.text_or_null("description", argument.description.as_deref());
-        object.end();
-    }
-    out.push(b']');
+    });
 }
 
 #[cfg(test)]
@@ -138,7 +129,7 @@ mod tests {
     #[test]
     fn texts_become_what_the_schema_wants_and_nothing_else() {
         let fitted = |arguments: &str| {
-            let fitted = fit(Payload::json(arguments.to_owned()), &Payload::json(SCHEMA));
+            let fitted = coerce_arguments(Payload::json(arguments.to_owned()), &Payload::json(SCHEMA));
             String::from_utf8(fitted.bytes().to_vec()).unwrap()
         };
         assert_eq!(
@@ -155,7 +146,7 @@ mod tests {
             let [name, value] = [name, value].map(|text| serde_json::to_string(&text).unwrap());
             let arguments = format!("{{{name}:{value},\"words\":{value},\"brief\":{value}}}");
             prop_assume!(json::scan(arguments.as_bytes()).is_ok());
-            let fitted = fit(Payload::json(arguments), &Payload::json(SCHEMA));
+            let fitted = coerce_arguments(Payload::json(arguments), &Payload::json(SCHEMA));
             prop_assert!(json::scan(fitted.bytes()).is_ok());
         }
     }

@@ -1,20 +1,20 @@
 //! Prompts as JSON: the messages that fill them in, what a tool answers for one, and what their schemas tell.
 
+mod display;
 mod inputs;
-mod shown;
 
-pub use inputs::{arguments, choices, fit};
-pub use shown::{Row, render, write_filled, write_list};
+pub use display::{Row, render, write_list, write_rendered};
+pub use inputs::{arguments, choices, coerce_arguments};
 
-use crate::json::{self, Object};
 use crate::mcp::base64;
 use bytes::Bytes;
-use toolyard_protocol::{Completing, Completion, Error, ErrorKind, Filled, Outcome, Payload};
+use toolyard_formats::json::{self, Object};
+use toolyard_protocol::{Completion, CompletionRequest, Error, ErrorKind, Outcome, Payload, RenderedPrompt};
 
 /// Messages that one prompt may hold.
 pub const MAX_MESSAGES: usize = 100;
 /// Bytes of all messages of one filled prompt.
-pub const MAX_FILLED: usize = 8 << 20;
+pub const MAX_RENDERED: usize = 8 << 20;
 /// Suggestions that are kept of what a tool answers.
 const MAX_SUGGESTIONS: usize = 1000;
 
@@ -87,10 +87,10 @@ impl Messages {
             self.0.push(b'[');
         }
         self.0.push(b']');
-        if self.0.len() > MAX_FILLED {
+        if self.0.len() > MAX_RENDERED {
             return Err(Error::new(
                 ErrorKind::OutputTooLarge,
-                format!("the filled prompt is over {MAX_FILLED} bytes"),
+                format!("the filled prompt is over {MAX_RENDERED} bytes"),
             )
             .hint("give it shorter arguments"));
         }
@@ -126,16 +126,16 @@ pub fn is_base64(text: &str) -> bool {
 
 /// The messages that a tool made: `{messages, description}` or `[{role, content}, …]`; content of its own is said by
 /// the user, and so is any other result, as text.
-pub fn from_outcome(outcome: &Outcome) -> Result<Filled, Error> {
+pub fn from_outcome(outcome: &Outcome) -> Result<RenderedPrompt, Error> {
     let Some(data) = outcome.data() else {
         let blocks = outcome.content().map_or_else(|| Bytes::from_static(b"[]"), |c| c.bytes().clone());
         let mut messages = Messages::default();
         for block in elements(&blocks)? {
             push_content(&mut messages, Role::User, &block)?;
         }
-        return Ok(Filled { description: None, messages: messages.finish()? });
+        return Ok(RenderedPrompt { description: None, messages: messages.finish()? });
     };
-    let members = json::members(data.bytes()).map_err(|defect| wrong(&defect.to_string()))?;
+    let members = json::members(data.bytes()).map_err(|parse_error| wrong(&parse_error.to_string()))?;
     let find = |name: &str| {
         let found = members.iter().flatten().find(|(key, _)| key == name);
         found.map(|(_, range)| data.bytes().slice(range.clone()))
@@ -148,7 +148,7 @@ pub fn from_outcome(outcome: &Outcome) -> Result<Filled, Error> {
             let text = text.unwrap_or_else(|_| String::from_utf8_lossy(data.bytes()).into_owned());
             let mut messages = Messages::default();
             messages.text(Role::User, &text);
-            return Ok(Filled { description: None, messages: messages.finish()? });
+            return Ok(RenderedPrompt { description: None, messages: messages.finish()? });
         }
     };
     let description = find("description").and_then(|raw| serde_json::from_slice(&raw).ok());
@@ -156,11 +156,11 @@ pub fn from_outcome(outcome: &Outcome) -> Result<Filled, Error> {
     for item in elements(&list)? {
         push_message(&mut messages, &item)?;
     }
-    Ok(Filled { description, messages: messages.finish()? })
+    Ok(RenderedPrompt { description, messages: messages.finish()? })
 }
 
 /// The arguments for a tool that completes.
-pub fn completion_request(completing: &Completing) -> Payload {
+pub fn completion_request(completing: &CompletionRequest) -> Payload {
     let mut out = Vec::new();
     let mut object = Object::new(&mut out);
     object.text("argument", &completing.argument).text("value", &completing.value);
@@ -192,7 +192,8 @@ pub fn suggestions(outcome: &Outcome) -> Result<Completion, Error> {
 }
 
 fn push_message(messages: &mut Messages, item: &Bytes) -> Result<(), Error> {
-    let members = json::members(item).map_err(|defect| wrong(&defect.to_string()))?.unwrap_or_default();
+    let members =
+        json::members(item).map_err(|parse_error| wrong(&parse_error.to_string()))?.unwrap_or_default();
     let find =
         |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| item.slice(range.clone()));
     let role = find("role").and_then(|raw| serde_json::from_slice::<String>(&raw).ok());

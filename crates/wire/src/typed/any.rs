@@ -1,12 +1,12 @@
 //! A field that holds any JSON: kept as it was written, since no type knows what it means.
 
-use crate::json::{Defect, Token, Tokens};
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{self, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
+use toolyard_formats::json::{ParseError, Token, Tokenizer};
 use toolyard_protocol::{Error, ErrorKind, Format, Payload};
 
 /// One JSON value. Its integers and its order of members survive on the way out.
@@ -16,7 +16,7 @@ pub struct AnyJson(Payload);
 impl AnyJson {
     /// `None` when the payload is not JSON text.
     pub fn new(payload: Payload) -> Option<AnyJson> {
-        let sound = payload.format() == Format::Json && crate::json::scan(payload.bytes()).is_ok();
+        let sound = payload.format() == Format::Json && toolyard_formats::json::scan(payload.bytes()).is_ok();
         sound.then_some(AnyJson(payload))
     }
 
@@ -27,8 +27,8 @@ impl AnyJson {
         match payload.format() {
             Format::Json => AnyJson::new(payload).ok_or_else(|| unreadable("not JSON".to_owned())),
             Format::MsgPack => {
-                let json = crate::msgpack::to_json(payload.bytes());
-                Ok(AnyJson(Payload::json(json.map_err(|defect| unreadable(defect.to_string()))?)))
+                let json = toolyard_formats::msgpack::to_json(payload.bytes());
+                Ok(AnyJson(Payload::json(json.map_err(|parse_error| unreadable(parse_error.to_string()))?)))
             }
         }
     }
@@ -89,13 +89,13 @@ enum Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Tree<'a>, Defect> {
-        let mut tokens = Tokens::new(bytes)?;
-        Tree::next(&mut tokens)?.ok_or_else(|| tokens.defect(0, "no value"))
+    fn read(bytes: &'a [u8]) -> Result<Tree<'a>, ParseError> {
+        let mut tokens = Tokenizer::new(bytes)?;
+        Tree::next(&mut tokens)?.ok_or_else(|| tokens.error_at(0, "no value"))
     }
 
     /// The next value; `None` at the end of what it would be in.
-    fn next(tokens: &mut Tokens<'a>) -> Result<Option<Tree<'a>>, Defect> {
+    fn next(tokens: &mut Tokenizer<'a>) -> Result<Option<Tree<'a>>, ParseError> {
         let Some((token, _)) = tokens.next()? else { return Ok(None) };
         Ok(Some(match token {
             Token::ArrayEnd | Token::ObjectEnd | Token::Key(_) => return Ok(None),

@@ -2,7 +2,7 @@
 
 mod any;
 mod decode;
-mod fault;
+mod decode_error;
 mod schema;
 mod tracked;
 

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Instant;
-use toolyard_protocol::{Blob, Call, Edge, Id, Nobody};
+use toolyard_protocol::{Blob, Call, Edge, Id, NoopCaller};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-struct Wish {
+struct EchoRequest {
     name: String,
     #[serde(default)]
     count: Option<u8>,
@@ -38,7 +38,7 @@ enum Mode {
     AllOfThem,
 }
 
-impl Request for Wish {
+impl Request for EchoRequest {
     fn check(&self, broken: &mut Vec<Violation>) {
         let rule =
             |pointer: &str, message: &str| Violation { pointer: pointer.into(), message: message.into() };
@@ -55,8 +55,8 @@ impl Request for Wish {
 struct Mirror;
 
 impl Tool for Mirror {
-    type Request = Wish;
-    type Response = Wish;
+    type Request = EchoRequest;
+    type Response = EchoRequest;
 
     const NAME: &'static str = "test.mirror";
     const TITLE: &'static str = "Mirror";
@@ -64,7 +64,7 @@ impl Tool for Mirror {
     const ANNOTATIONS: Annotations =
         Annotations { read_only: Some(true), destructive: None, idempotent: None, open_world: None };
 
-    async fn run(&self, request: Wish, _: Context<'_>) -> Result<Wish, Error> {
+    async fn run(&self, request: EchoRequest, _: Context<'_>) -> Result<EchoRequest, Error> {
         Ok(request)
     }
 }
@@ -72,7 +72,7 @@ impl Tool for Mirror {
 fn run(arguments: Payload) -> Result<Payload, Error> {
     let call = Call::new(Id::from_bytes([7; 16]), "mirror", arguments.clone(), Edge::Cli);
     let tool = typed(Mirror);
-    let context = Context { call: &call, caller: &Nobody, deadline: Instant::now() };
+    let context = Context { call: &call, caller: &NoopCaller, deadline: Instant::now() };
     let mut future = tool.run(&arguments, context);
     // The tool never waits, so one look is enough.
     let mut task = std::task::Context::from_waker(std::task::Waker::noop());
@@ -96,8 +96,8 @@ fn pack(bytes: impl Into<Vec<u8>>) -> Payload {
     Payload::new(Format::MsgPack, bytes.into())
 }
 
-fn wish() -> Wish {
-    Wish {
+fn request() -> EchoRequest {
+    EchoRequest {
         name: "n".into(),
         count: Some(5),
         parts: vec![Part { kind: "k".into(), weight: 0.5 }],
@@ -113,11 +113,11 @@ fn the_response_comes_in_the_callers_format() {
     let text = r#"{"name":"n","count":5,"parts":[{"kind":"k","weight":0.5}],"data":"AQL/","mode":"all_of_them","more":{"a":[null],"z":1.5},"id":"abababab-abab-abab-abab-abababababab"}"#;
     let given = run(json(text)).unwrap();
     assert_eq!((given.format(), std::str::from_utf8(given.bytes()).unwrap()), (Format::Json, text));
-    let bytes = rmp_serde::to_vec_named(&wish()).unwrap();
+    let bytes = rmp_serde::to_vec_named(&request()).unwrap();
     let given = run(pack(bytes.clone())).unwrap();
     assert_eq!(given.format(), Format::MsgPack);
-    let back: Wish = read(&given).unwrap();
-    assert_eq!(Wish { more: None, ..back }, Wish { more: None, ..wish() });
+    let back: EchoRequest = read(&given).unwrap();
+    assert_eq!(EchoRequest { more: None, ..back }, EchoRequest { more: None, ..request() });
     // Bytes are bin, ids are 16 bytes of bin, fields have names.
     for part in
         [&b"\xa4data\xc4\x03\x01\x02\xff"[..], b"\xa2id\xc4\x10\xab\xab", b"\xa4mode\xabal\x6c_of_them"]
@@ -194,17 +194,24 @@ fn unknown_members_are_refused_in_json_with_the_nearest_name() {
 
 #[test]
 fn unknown_fields_are_ignored_in_msgpack_by_name_and_by_position() {
-    let wanted =
-        Wish { count: None, parts: vec![], data: None, mode: Mode::Any, more: None, id: None, ..wish() };
+    let wanted = EchoRequest {
+        count: None,
+        parts: vec![],
+        data: None,
+        mode: Mode::Any,
+        more: None,
+        id: None,
+        ..request()
+    };
     // {name: "n", _deadline_ms: 5, x: [1, {}]}
     let named = b"\x83\xa4name\xa1n\xac_deadline_ms\x05\xa1x\x92\x01\x80";
-    assert_eq!(read::<Wish>(&pack(*named)).unwrap(), wanted);
+    assert_eq!(read::<EchoRequest>(&pack(*named)).unwrap(), wanted);
     // Positional: name, count, parts, data, mode, more, id and two more that a newer peer knows.
     let positional = b"\x99\xa1n\xc0\x90\xc0\xa3any\xc0\xc0\x01\x80";
-    assert_eq!(read::<Wish>(&pack(*positional)).unwrap(), wanted);
+    assert_eq!(read::<EchoRequest>(&pack(*positional)).unwrap(), wanted);
     // And fewer, as an older peer writes them; parts are positional too.
-    assert_eq!(read::<Wish>(&pack(*b"\x91\xa1n")).unwrap(), wanted);
-    let part = read::<Wish>(&pack(*b"\x93\xa1n\xc0\x91\x92\xa1k\x01")).unwrap().parts;
+    assert_eq!(read::<EchoRequest>(&pack(*b"\x91\xa1n")).unwrap(), wanted);
+    let part = read::<EchoRequest>(&pack(*b"\x93\xa1n\xc0\x91\x92\xa1k\x01")).unwrap().parts;
     assert_eq!(part, [Part { kind: "k".into(), weight: 1.0 }]);
 }
 
@@ -255,7 +262,7 @@ fn schemas_are_self_contained_closed_and_without_defaults() {
     assert_eq!(input["required"], serde_json::json!(["name"]));
     assert!(output.get("additionalProperties").is_none());
     for schema in [&spec.input_schema, &spec.output_schema] {
-        crate::schema::Schema::compile(schema.bytes()).unwrap();
+        toolyard_formats::schema::Schema::compile(schema.bytes()).unwrap();
     }
 }
 
@@ -278,7 +285,7 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 }
 
 prop_compose! {
-    fn wishes()(
+    fn requests()(
         name in ".{1,20}",
         count in proptest::option::of(0u8..13),
         parts in proptest::collection::vec((".{0,6}", -1e9f64..1e9), 0..4),
@@ -286,8 +293,8 @@ prop_compose! {
         mode in prop_oneof![Just(Mode::Any), Just(Mode::AllOfThem)],
         more in proptest::option::of(any_json()),
         id in proptest::option::of(any::<[u8; 16]>()),
-    ) -> Wish {
-        Wish {
+    ) -> EchoRequest {
+        EchoRequest {
             name,
             count,
             parts: parts.into_iter().map(|(kind, weight)| Part { kind, weight }).collect(),
@@ -302,27 +309,27 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_request_is_the_same_in_both_formats(wish in wishes()) {
-        let text = write(&wish, Format::Json).unwrap();
-        let named = write(&wish, Format::MsgPack).unwrap();
-        let positional = pack(rmp_serde::to_vec(&wish).unwrap());
-        prop_assert_eq!(&read::<Wish>(&text).unwrap(), &wish);
-        prop_assert_eq!(&read::<Wish>(&named).unwrap(), &wish);
-        prop_assert_eq!(&read::<Wish>(&positional).unwrap(), &wish);
+    fn a_request_is_the_same_in_both_formats(request in requests()) {
+        let text = write(&request, Format::Json).unwrap();
+        let named = write(&request, Format::MsgPack).unwrap();
+        let positional = pack(rmp_serde::to_vec(&request).unwrap());
+        prop_assert_eq!(&read::<EchoRequest>(&text).unwrap(), &request);
+        prop_assert_eq!(&read::<EchoRequest>(&named).unwrap(), &request);
+        prop_assert_eq!(&read::<EchoRequest>(&positional).unwrap(), &request);
         // Through the tool and back: the same value, in the format it came in.
-        prop_assert_eq!(&read::<Wish>(&run(text).unwrap()).unwrap(), &wish);
+        prop_assert_eq!(&read::<EchoRequest>(&run(text).unwrap()).unwrap(), &request);
         prop_assert_eq!(&run(named.clone()).unwrap(), &named);
     }
 
     #[test]
-    fn what_the_listed_schema_refuses_the_type_refuses_too(wish in wishes(), at in 0usize..7, with in any_json()) {
+    fn what_the_listed_schema_refuses_the_type_refuses_too(request in requests(), at in 0usize..7, with in any_json()) {
         let fields = ["name", "count", "parts", "data", "mode", "more", "id"];
-        let mut value = serde_json::to_value(&wish).unwrap();
+        let mut value = serde_json::to_value(&request).unwrap();
         value[fields[at]] = with;
         let payload = json(&value.to_string());
-        let schema = crate::schema::Schema::compile(typed(Mirror).spec().input_schema.bytes()).unwrap();
+        let schema = toolyard_formats::schema::Schema::compile(typed(Mirror).spec().input_schema.bytes()).unwrap();
         use toolyard_protocol::Check;
-        let (listed, taken) = (schema.check(&payload), read::<Wish>(&payload));
+        let (listed, taken) = (schema.check(&payload), read::<EchoRequest>(&payload));
         if listed.is_err() {
             prop_assert!(taken.is_err(), "{} is taken, but the schema says {:?}", value, listed);
         }
@@ -330,20 +337,20 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-        let _ = read::<Wish>(&pack(bytes.clone()));
-        let _ = read::<Wish>(&Payload::json(bytes));
+        let _ = read::<EchoRequest>(&pack(bytes.clone()));
+        let _ = read::<EchoRequest>(&Payload::json(bytes));
     }
 
     #[test]
     fn damaged_requests_are_refused_or_read_but_never_panic(
-        wish in wishes(), at in any::<proptest::sample::Index>(), byte in any::<u8>(), is_text in any::<bool>()
+        request in requests(), at in any::<proptest::sample::Index>(), byte in any::<u8>(), is_text in any::<bool>()
     ) {
         let format = if is_text { Format::Json } else { Format::MsgPack };
-        let written = write(&wish, format).unwrap();
+        let written = write(&request, format).unwrap();
         let mut bytes = written.bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        if let Err(violations) = read::<Wish>(&Payload::new(format, bytes)) {
+        if let Err(violations) = read::<EchoRequest>(&Payload::new(format, bytes)) {
             prop_assert!(!violations.is_empty() && violations.iter().all(|found| !found.message.is_empty()));
         }
     }

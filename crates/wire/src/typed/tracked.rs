@@ -3,7 +3,7 @@
 //! Everything is asked for as "whatever is there", so that the type itself says what it cannot take; readers of
 //! formats would repeat the value in their message.
 
-use super::fault::Fault;
+use super::decode_error::DecodeError;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -17,11 +17,11 @@ use toolyard_protocol::{Format, Violation};
 const MAX_VIOLATIONS: usize = 50;
 
 /// Where the reading stands, and what it has found.
-pub struct Trail {
+pub struct PathTracker {
     format: Format,
     path: RefCell<Vec<Step>>,
-    /// A fault on its way out through the format's own error type.
-    fault: RefCell<Option<Fault>>,
+    /// An error on its way out through the format's own error type.
+    error: RefCell<Option<DecodeError>>,
     unknown: RefCell<Vec<Violation>>,
 }
 
@@ -30,19 +30,24 @@ enum Step {
     Element(usize),
 }
 
-impl Trail {
-    pub fn new(format: Format) -> Trail {
-        Trail { format, path: RefCell::default(), fault: RefCell::default(), unknown: RefCell::default() }
+impl PathTracker {
+    pub fn new(format: Format) -> PathTracker {
+        PathTracker {
+            format,
+            path: RefCell::default(),
+            error: RefCell::default(),
+            unknown: RefCell::default(),
+        }
     }
 
     /// The value, or everything that is wrong.
-    pub fn finish<T>(self, read: Result<T, Fault>) -> Result<T, Vec<Violation>> {
+    pub fn finish<T>(self, read: Result<T, DecodeError>) -> Result<T, Vec<Violation>> {
         let here = self.pointer();
         let mut violations = self.unknown.into_inner();
         match read {
             Ok(value) if violations.is_empty() => return Ok(value),
             Ok(_) => {}
-            Err(fault) => violations.insert(0, Violation { pointer: here, message: fault.0 }),
+            Err(error) => violations.insert(0, Violation { pointer: here, message: error.0 }),
         }
         Err(violations)
     }
@@ -51,7 +56,7 @@ impl Trail {
         self.format == Format::Json
     }
 
-    /// Steps into a member or element. Left in place by a failure, so that the path ends at the fault.
+    /// Steps into a member or element. Left in place by a failure, so that the path ends at the error.
     fn within<T, E>(&self, step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.path.borrow_mut().push(step);
         let value = read()?;
@@ -71,7 +76,7 @@ impl Trail {
         pointer
     }
 
-    fn note_unknown(&self, known: &[&'static str]) {
+    fn record_unknown(&self, known: &[&'static str]) {
         let mut unknown = self.unknown.borrow_mut();
         if unknown.len() >= MAX_VIOLATIONS {
             return;
@@ -87,27 +92,27 @@ impl Trail {
         unknown.push(Violation { pointer: self.pointer(), message: format!("unknown member; {meant}") });
     }
 
-    /// Turns our fault into whatever error the reader in between uses.
-    fn hand_out<T, E: serde::de::Error>(&self, read: Result<T, Fault>) -> Result<T, E> {
-        read.map_err(|fault| {
-            *self.fault.borrow_mut() = Some(fault);
+    /// Turns our error into whatever error the reader in between uses.
+    fn wrap_error<T, E: serde::de::Error>(&self, read: Result<T, DecodeError>) -> Result<T, E> {
+        read.map_err(|error| {
+            *self.error.borrow_mut() = Some(error);
             E::custom("")
         })
     }
 
     /// And back again.
-    fn take_back<T, E: fmt::Display>(&self, read: Result<T, E>) -> Result<T, Fault> {
+    fn unwrap_error<T, E: fmt::Display>(&self, read: Result<T, E>) -> Result<T, DecodeError> {
         read.map_err(|_| {
-            let ours = self.fault.borrow_mut().take();
-            ours.unwrap_or_else(|| Fault("is not of the kind that is taken here".to_owned()))
+            let ours = self.error.borrow_mut().take();
+            ours.unwrap_or_else(|| DecodeError("is not of the kind that is taken here".to_owned()))
         })
     }
 }
 
 /// The deserializer at one place.
-pub struct At<'t, D> {
+pub struct TrackedDeserializer<'t, D> {
     inner: D,
-    trail: &'t Trail,
+    tracker: &'t PathTracker,
     role: Role,
 }
 
@@ -121,78 +126,78 @@ enum Role {
     Name,
 }
 
-impl<'t, D> At<'t, D> {
-    pub fn new(inner: D, trail: &'t Trail) -> At<'t, D> {
-        At { inner, trail, role: Role::Value }
+impl<'t, D> TrackedDeserializer<'t, D> {
+    pub fn new(inner: D, tracker: &'t PathTracker) -> TrackedDeserializer<'t, D> {
+        TrackedDeserializer { inner, tracker, role: Role::Value }
     }
 }
 
 /// What a type asked for, as far as it changes what is taken.
 #[derive(Clone, Copy)]
-enum Asked {
-    Anything,
+enum TypeHint {
+    Any,
     Text,
     Struct(&'static [&'static str]),
 }
 
-impl<'t, D> At<'t, D> {
-    fn seen<V>(&self, visitor: V, asked: Asked) -> Seen<'t, V> {
-        Seen { visitor, trail: self.trail, asked, is_name: matches!(self.role, Role::Name) }
+impl<'t, D> TrackedDeserializer<'t, D> {
+    fn tracked<V>(&self, visitor: V, hint: TypeHint) -> TrackedVisitor<'t, V> {
+        TrackedVisitor { visitor, tracker: self.tracker, hint, is_name: matches!(self.role, Role::Name) }
     }
 }
 
-macro_rules! ask {
-    ($($method:ident($($argument:ident: $kind:ty),*) => $asked:expr;)*) => {$(
-        fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> Result<V::Value, Fault> {
-            let seen = self.seen(visitor, $asked);
-            self.trail.take_back(self.inner.deserialize_any(seen))
+macro_rules! forward_deserialize {
+    ($($method:ident($($argument:ident: $kind:ty),*) => $hint:expr;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> Result<V::Value, DecodeError> {
+            let tracked = self.tracked(visitor, $hint);
+            self.tracker.unwrap_error(self.inner.deserialize_any(tracked))
         }
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
-    type Error = Fault;
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for TrackedDeserializer<'_, D> {
+    type Error = DecodeError;
 
-    ask! {
-        deserialize_any() => Asked::Anything;
-        deserialize_bool() => Asked::Anything;
-        deserialize_i8() => Asked::Anything;
-        deserialize_i16() => Asked::Anything;
-        deserialize_i32() => Asked::Anything;
-        deserialize_i64() => Asked::Anything;
-        deserialize_u8() => Asked::Anything;
-        deserialize_u16() => Asked::Anything;
-        deserialize_u32() => Asked::Anything;
-        deserialize_u64() => Asked::Anything;
-        deserialize_f32() => Asked::Anything;
-        deserialize_f64() => Asked::Anything;
-        deserialize_char() => Asked::Text;
-        deserialize_str() => Asked::Text;
-        deserialize_string() => Asked::Text;
-        deserialize_bytes() => Asked::Anything;
-        deserialize_byte_buf() => Asked::Anything;
-        deserialize_unit() => Asked::Anything;
-        deserialize_unit_struct(_name: &'static str) => Asked::Anything;
-        deserialize_seq() => Asked::Anything;
-        deserialize_tuple(_len: usize) => Asked::Anything;
-        deserialize_tuple_struct(_name: &'static str, _len: usize) => Asked::Anything;
-        deserialize_map() => Asked::Anything;
-        deserialize_struct(_name: &'static str, fields: &'static [&'static str]) => Asked::Struct(fields);
-        deserialize_identifier() => Asked::Text;
+    forward_deserialize! {
+        deserialize_any() => TypeHint::Any;
+        deserialize_bool() => TypeHint::Any;
+        deserialize_i8() => TypeHint::Any;
+        deserialize_i16() => TypeHint::Any;
+        deserialize_i32() => TypeHint::Any;
+        deserialize_i64() => TypeHint::Any;
+        deserialize_u8() => TypeHint::Any;
+        deserialize_u16() => TypeHint::Any;
+        deserialize_u32() => TypeHint::Any;
+        deserialize_u64() => TypeHint::Any;
+        deserialize_f32() => TypeHint::Any;
+        deserialize_f64() => TypeHint::Any;
+        deserialize_char() => TypeHint::Text;
+        deserialize_str() => TypeHint::Text;
+        deserialize_string() => TypeHint::Text;
+        deserialize_bytes() => TypeHint::Any;
+        deserialize_byte_buf() => TypeHint::Any;
+        deserialize_unit() => TypeHint::Any;
+        deserialize_unit_struct(_name: &'static str) => TypeHint::Any;
+        deserialize_seq() => TypeHint::Any;
+        deserialize_tuple(_len: usize) => TypeHint::Any;
+        deserialize_tuple_struct(_name: &'static str, _len: usize) => TypeHint::Any;
+        deserialize_map() => TypeHint::Any;
+        deserialize_struct(_name: &'static str, fields: &'static [&'static str]) => TypeHint::Struct(fields);
+        deserialize_identifier() => TypeHint::Text;
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let seen = self.seen(visitor, Asked::Anything);
-        self.trail.take_back(self.inner.deserialize_option(seen))
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let tracked = self.tracked(visitor, TypeHint::Any);
+        self.tracker.unwrap_error(self.inner.deserialize_option(tracked))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let seen = self.seen(visitor, Asked::Anything);
-        self.trail.take_back(self.inner.deserialize_newtype_struct(name, seen))
+    ) -> Result<V::Value, DecodeError> {
+        let tracked = self.tracked(visitor, TypeHint::Any);
+        self.tracker.unwrap_error(self.inner.deserialize_newtype_struct(name, tracked))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -200,23 +205,23 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let seen = self.seen(visitor, Asked::Anything);
-        let read = self.inner.deserialize_enum(name, variants, seen);
+    ) -> Result<V::Value, DecodeError> {
+        let tracked = self.tracked(visitor, TypeHint::Any);
+        let read = self.inner.deserialize_enum(name, variants, tracked);
         read.map_err(|_| {
-            let ours = self.trail.fault.borrow_mut().take();
-            ours.unwrap_or_else(|| Fault(format!("must be one of {}", variants.join(", "))))
+            let ours = self.tracker.error.borrow_mut().take();
+            ours.unwrap_or_else(|| DecodeError(format!("must be one of {}", variants.join(", "))))
         })
     }
 
     /// Asked only for what the type does not know.
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         if let Role::Member(Some(known)) = self.role
-            && self.trail.is_strict()
+            && self.tracker.is_strict()
         {
-            self.trail.note_unknown(known);
+            self.tracker.record_unknown(known);
         }
-        self.trail.take_back(self.inner.deserialize_ignored_any(visitor))
+        self.tracker.unwrap_error(self.inner.deserialize_ignored_any(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -224,156 +229,160 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for At<'_, D> {
     }
 }
 
-/// A type's own visitor, with the trail in hand.
-struct Seen<'t, V> {
+/// A type's own visitor, with the tracker in hand.
+struct TrackedVisitor<'t, V> {
     visitor: V,
-    trail: &'t Trail,
-    asked: Asked,
+    tracker: &'t PathTracker,
+    hint: TypeHint,
     is_name: bool,
 }
 
-impl<V> Seen<'_, V> {
+impl<V> TrackedVisitor<'_, V> {
     /// Remembers the name of the member that comes next.
     fn remember(&self, name: &str) {
         if self.is_name {
-            self.trail.path.borrow_mut().push(Step::Member(name.to_owned()));
+            self.tracker.path.borrow_mut().push(Step::Member(name.to_owned()));
         }
     }
 }
 
-macro_rules! see {
+macro_rules! forward_visit {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
-            let Seen { visitor, trail, .. } = self;
-            trail.hand_out(visitor.$method(value))
+            let TrackedVisitor { visitor, tracker, .. } = self;
+            tracker.wrap_error(visitor.$method(value))
         }
     )*};
 }
 
-macro_rules! see_integer {
+macro_rules! forward_integer {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
-            let Seen { visitor, trail, asked, .. } = self;
+            let TrackedVisitor { visitor, tracker, hint, .. } = self;
             // Names and variants have numbers too, inside Rust; they are no part of any format.
-            let refused = matches!(asked, Asked::Text);
+            let refused = matches!(hint, TypeHint::Text);
             let found = serde::de::Unexpected::Signed(0);
-            trail.hand_out(match refused {
-                true => Err(Fault::invalid_type(found, &"a text")),
+            tracker.wrap_error(match refused {
+                true => Err(DecodeError::invalid_type(found, &"a text")),
                 false => visitor.$method(value),
             })
         }
     )*};
 }
 
-macro_rules! see_text {
+macro_rules! forward_text {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
             self.remember(&value);
-            let Seen { visitor, trail, .. } = self;
-            trail.hand_out(visitor.$method(value))
+            let TrackedVisitor { visitor, tracker, .. } = self;
+            tracker.wrap_error(visitor.$method(value))
         }
     )*};
 }
 
-macro_rules! see_bytes {
+macro_rules! forward_bytes {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
-            let Seen { visitor, trail, asked, .. } = self;
+            let TrackedVisitor { visitor, tracker, hint, .. } = self;
             let found = serde::de::Unexpected::Bytes(&[]);
-            trail.hand_out(match asked {
-                Asked::Text => Err(Fault::invalid_type(found, &"a text")),
+            tracker.wrap_error(match hint {
+                TypeHint::Text => Err(DecodeError::invalid_type(found, &"a text")),
                 _ => visitor.$method(value),
             })
         }
     )*};
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Seen<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for TrackedVisitor<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.visitor.expecting(f)
     }
 
-    see! { visit_bool(bool); visit_f32(f32); visit_f64(f64); visit_char(char); }
-    see_integer! {
+    forward_visit! { visit_bool(bool); visit_f32(f32); visit_f64(f64); visit_char(char); }
+    forward_integer! {
         visit_i8(i8); visit_i16(i16); visit_i32(i32); visit_i64(i64);
         visit_u8(u8); visit_u16(u16); visit_u32(u32); visit_u64(u64);
     }
-    see_text! { visit_str(&str); visit_borrowed_str(&'de str); visit_string(String); }
-    see_bytes! { visit_bytes(&[u8]); visit_borrowed_bytes(&'de [u8]); visit_byte_buf(Vec<u8>); }
+    forward_text! { visit_str(&str); visit_borrowed_str(&'de str); visit_string(String); }
+    forward_bytes! { visit_bytes(&[u8]); visit_borrowed_bytes(&'de [u8]); visit_byte_buf(Vec<u8>); }
 
     fn visit_none<E: serde::de::Error>(self) -> Result<V::Value, E> {
-        self.trail.hand_out(self.visitor.visit_none())
+        self.tracker.wrap_error(self.visitor.visit_none())
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {
-        self.trail.hand_out(self.visitor.visit_unit())
+        self.tracker.wrap_error(self.visitor.visit_unit())
     }
 
     fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        self.trail.hand_out(self.visitor.visit_some(At::new(inner, self.trail)))
+        self.tracker.wrap_error(self.visitor.visit_some(TrackedDeserializer::new(inner, self.tracker)))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        self.trail.hand_out(self.visitor.visit_newtype_struct(At::new(inner, self.trail)))
+        self.tracker
+            .wrap_error(self.visitor.visit_newtype_struct(TrackedDeserializer::new(inner, self.tracker)))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut inner: A) -> Result<V::Value, A::Error> {
-        let Seen { visitor, trail, asked, .. } = self;
-        let positional = matches!(asked, Asked::Struct(_));
-        if positional && trail.is_strict() {
+        let TrackedVisitor { visitor, tracker, hint, .. } = self;
+        let positional = matches!(hint, TypeHint::Struct(_));
+        if positional && tracker.is_strict() {
             let found = serde::de::Unexpected::Seq;
-            return trail.hand_out(Err(Fault::invalid_type(found, &"an object")));
+            return tracker.wrap_error(Err(DecodeError::invalid_type(found, &"an object")));
         }
-        let read = visitor.visit_seq(Elements { inner: &mut inner, trail, next: 0 });
-        let value = trail.hand_out(read)?;
+        let read = visitor.visit_seq(Elements { inner: &mut inner, tracker, next: 0 });
+        let value = tracker.wrap_error(read)?;
         // Fields that a newer peer has added at the end.
         while positional && inner.next_element::<IgnoredAny>()?.is_some() {}
         Ok(value)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        let Seen { visitor, trail, asked, .. } = self;
-        let known = if let Asked::Struct(fields) = asked { Some(fields) } else { None };
-        trail.hand_out(visitor.visit_map(Members { inner, trail, known }))
+        let TrackedVisitor { visitor, tracker, hint, .. } = self;
+        let known = if let TypeHint::Struct(fields) = hint { Some(fields) } else { None };
+        tracker.wrap_error(visitor.visit_map(Members { inner, tracker, known }))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        self.trail.hand_out(self.visitor.visit_enum(Variant { inner, trail: self.trail }))
+        self.tracker.wrap_error(self.visitor.visit_enum(Variant { inner, tracker: self.tracker }))
     }
 }
 
-struct Seed<'t, S> {
+struct TrackedSeed<'t, S> {
     seed: S,
-    trail: &'t Trail,
+    tracker: &'t PathTracker,
     role: Role,
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Seed<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for TrackedSeed<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
-        let Seed { seed, trail, role } = self;
-        trail.hand_out(seed.deserialize(At { inner, trail, role }))
+        let TrackedSeed { seed, tracker, role } = self;
+        tracker.wrap_error(seed.deserialize(TrackedDeserializer { inner, tracker, role }))
     }
 }
 
 struct Elements<'t, A> {
     inner: A,
-    trail: &'t Trail,
+    tracker: &'t PathTracker,
     next: usize,
 }
 
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
-    type Error = Fault;
+    type Error = DecodeError;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Fault> {
-        let Elements { inner, trail, next } = self;
-        let seed = Seed { seed, trail, role: Role::Value };
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, DecodeError> {
+        let Elements { inner, tracker, next } = self;
+        let seed = TrackedSeed { seed, tracker, role: Role::Value };
         *next += 1;
-        let read = trail.within(Step::Element(*next - 1), || inner.next_element_seed(seed));
-        trail.take_back(read)
+        let read = tracker.within(Step::Element(*next - 1), || inner.next_element_seed(seed));
+        tracker.unwrap_error(read)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -383,18 +392,18 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Elements<'_, A> {
 
 struct Members<'t, A> {
     inner: A,
-    trail: &'t Trail,
+    tracker: &'t PathTracker,
     known: Option<&'static [&'static str]>,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
-    type Error = Fault;
+    type Error = DecodeError;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Fault> {
-        let seed = Seed { seed, trail: self.trail, role: Role::Name };
-        let depth = self.trail.path.borrow().len();
-        let name = self.trail.take_back(self.inner.next_key_seed(seed))?;
-        let mut path = self.trail.path.borrow_mut();
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, DecodeError> {
+        let seed = TrackedSeed { seed, tracker: self.tracker, role: Role::Name };
+        let depth = self.tracker.path.borrow().len();
+        let name = self.tracker.unwrap_error(self.inner.next_key_seed(seed))?;
+        let mut path = self.tracker.path.borrow_mut();
         // Names that are no texts leave no step of their own.
         if name.is_some() && path.len() == depth {
             path.push(Step::Member("?".to_owned()));
@@ -402,11 +411,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
         Ok(name)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
-        let seed = Seed { seed, trail: self.trail, role: Role::Member(self.known) };
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeError> {
+        let seed = TrackedSeed { seed, tracker: self.tracker, role: Role::Member(self.known) };
         // The name is on the path already; a value that was read leaves it.
-        let value = self.trail.take_back(self.inner.next_value_seed(seed))?;
-        self.trail.path.borrow_mut().pop();
+        let value = self.tracker.unwrap_error(self.inner.next_value_seed(seed))?;
+        self.tracker.path.borrow_mut().pop();
         Ok(value)
     }
 
@@ -417,45 +426,49 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
 
 struct Variant<'t, A> {
     inner: A,
-    trail: &'t Trail,
+    tracker: &'t PathTracker,
 }
 
 impl<'de, 't, A: EnumAccess<'de>> EnumAccess<'de> for Variant<'t, A> {
-    type Error = Fault;
+    type Error = DecodeError;
     type Variant = Variant<'t, A::Variant>;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), Fault> {
-        let Variant { inner, trail } = self;
-        let (value, inner) = trail.take_back(inner.variant_seed(Seed { seed, trail, role: Role::Value }))?;
-        Ok((value, Variant { inner, trail }))
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        seed: S,
+    ) -> Result<(S::Value, Self::Variant), DecodeError> {
+        let Variant { inner, tracker } = self;
+        let (value, inner) =
+            tracker.unwrap_error(inner.variant_seed(TrackedSeed { seed, tracker, role: Role::Value }))?;
+        Ok((value, Variant { inner, tracker }))
     }
 }
 
 impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Variant<'_, A> {
-    type Error = Fault;
+    type Error = DecodeError;
 
-    fn unit_variant(self) -> Result<(), Fault> {
-        self.trail.take_back(self.inner.unit_variant())
+    fn unit_variant(self) -> Result<(), DecodeError> {
+        self.tracker.unwrap_error(self.inner.unit_variant())
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Fault> {
-        let Variant { inner, trail } = self;
-        trail.take_back(inner.newtype_variant_seed(Seed { seed, trail, role: Role::Value }))
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, DecodeError> {
+        let Variant { inner, tracker } = self;
+        tracker.unwrap_error(inner.newtype_variant_seed(TrackedSeed { seed, tracker, role: Role::Value }))
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Fault> {
-        let Variant { inner, trail } = self;
-        let seen = Seen { visitor, trail, asked: Asked::Anything, is_name: false };
-        trail.take_back(inner.tuple_variant(len, seen))
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, DecodeError> {
+        let Variant { inner, tracker } = self;
+        let tracked = TrackedVisitor { visitor, tracker, hint: TypeHint::Any, is_name: false };
+        tracker.unwrap_error(inner.tuple_variant(len, tracked))
     }
 
     fn struct_variant<V: Visitor<'de>>(
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let Variant { inner, trail } = self;
-        let seen = Seen { visitor, trail, asked: Asked::Struct(fields), is_name: false };
-        trail.take_back(inner.struct_variant(fields, seen))
+    ) -> Result<V::Value, DecodeError> {
+        let Variant { inner, tracker } = self;
+        let tracked = TrackedVisitor { visitor, tracker, hint: TypeHint::Struct(fields), is_name: false };
+        tracker.unwrap_error(inner.struct_variant(fields, tracked))
     }
 }

@@ -16,8 +16,8 @@ pub mod code {
 }
 
 /// Reads what a client sends, in pieces of any size.
-pub struct Frames {
-    bounds: Bounds,
+pub struct FrameReader {
+    bounds: FrameLimits,
     input: BytesMut,
     /// The message that is under way, without its masks.
     message: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Frames {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct FrameLimits {
     /// Bytes of a message.
     pub message: usize,
     /// Frames of a message.
@@ -35,7 +35,7 @@ pub struct Bounds {
 
 /// What came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Got {
+pub enum ClientFrame {
     /// A whole message, known to be UTF-8.
     Text(Bytes),
     Ping(Bytes),
@@ -52,7 +52,7 @@ pub struct Close {
 }
 
 #[derive(Clone, Copy)]
-struct Head {
+struct FrameHeader {
     last: bool,
     opcode: u8,
     mask: [u8; 4],
@@ -71,24 +71,24 @@ const PONG: u8 = 10;
 /// Payload of a control frame, by the standard.
 const MAX_CONTROL: usize = 125;
 
-impl Frames {
-    pub fn new(bounds: Bounds) -> Frames {
-        Frames { bounds, input: BytesMut::new(), message: Vec::new(), parts: 0 }
+impl FrameReader {
+    pub fn new(bounds: FrameLimits) -> FrameReader {
+        FrameReader { bounds, input: BytesMut::new(), message: Vec::new(), parts: 0 }
     }
 
-    /// Where the next bytes are read into. Take everything out with [`Frames::take`] before more is read, then this holds
+    /// Where the next bytes are read into. Take everything out with [`FrameReader::take`] before more is read, then this holds
     /// no more than one frame that has not come whole.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
     /// Whether a message has begun and is not whole.
-    pub fn is_amid(&self) -> bool {
+    pub fn is_mid_message(&self) -> bool {
         self.parts > 0 || !self.input.is_empty()
     }
 
     /// The next thing that came whole; `None` when more bytes are needed. After an error nothing more can be read.
-    pub fn take(&mut self) -> Result<Option<Got>, Close> {
+    pub fn take(&mut self) -> Result<Option<ClientFrame>, Close> {
         loop {
             let Some(head) = head(&self.input)? else { return Ok(None) };
             let length = self.check(head)?;
@@ -99,10 +99,10 @@ impl Frames {
             let mut payload = self.input.split_to(length);
             unmask(&mut payload, head.mask);
             let got = match head.opcode {
-                CLOSE => Some(closed(&payload)?),
-                PING => Some(Got::Ping(payload.freeze())),
-                PONG => Some(Got::Pong),
-                _ => self.join(head, &payload)?,
+                CLOSE => Some(parse_close(&payload)?),
+                PING => Some(ClientFrame::Ping(payload.freeze())),
+                PONG => Some(ClientFrame::Pong),
+                _ => self.append_fragment(head, &payload)?,
             };
             if self.input.is_empty() {
                 // A large message leaves no large buffer behind.
@@ -115,7 +115,7 @@ impl Frames {
     }
 
     /// Refuses by the head alone what must not come, before its payload is waited for.
-    fn check(&self, head: Head) -> Result<usize, Close> {
+    fn check(&self, head: FrameHeader) -> Result<usize, Close> {
         let length = usize::try_from(head.length).unwrap_or(usize::MAX);
         match head.opcode {
             CLOSE | PING | PONG => {
@@ -143,7 +143,7 @@ impl Frames {
         Ok(length)
     }
 
-    fn join(&mut self, head: Head, payload: &[u8]) -> Result<Option<Got>, Close> {
+    fn append_fragment(&mut self, head: FrameHeader, payload: &[u8]) -> Result<Option<ClientFrame>, Close> {
         self.message.extend_from_slice(payload);
         self.parts += 1;
         if !head.last {
@@ -154,7 +154,7 @@ impl Frames {
         if std::str::from_utf8(&message).is_err() {
             return Err(Close::new(code::NOT_TEXT, "the message is not UTF-8"));
         }
-        Ok(Some(Got::Text(message.into())))
+        Ok(Some(ClientFrame::Text(message.into())))
     }
 }
 
@@ -205,7 +205,7 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// `None` when the head has not come whole.
-fn head(input: &[u8]) -> Result<Option<Head>, Close> {
+fn head(input: &[u8]) -> Result<Option<FrameHeader>, Close> {
     let [first, second, rest @ ..] = input else { return Ok(None) };
     if first & 0x70 != 0 {
         return Err(protocol("no extension was agreed on, so the reserved bits must be 0"));
@@ -228,7 +228,7 @@ fn head(input: &[u8]) -> Result<Option<Head>, Close> {
     }
     let Some(mask) = rest.first_chunk::<4>() else { return Ok(None) };
     let size = 6 + extra;
-    Ok(Some(Head { last: first & 0x80 != 0, opcode: first & 0x0F, mask: *mask, size, length }))
+    Ok(Some(FrameHeader { last: first & 0x80 != 0, opcode: first & 0x0F, mask: *mask, size, length }))
 }
 
 fn unmask(payload: &mut [u8], mask: [u8; 4]) {
@@ -239,9 +239,9 @@ fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-fn closed(payload: &[u8]) -> Result<Got, Close> {
+fn parse_close(payload: &[u8]) -> Result<ClientFrame, Close> {
     match payload {
-        [] => Ok(Got::Close(None)),
+        [] => Ok(ClientFrame::Close(None)),
         [high, low, reason @ ..] => {
             let number = u16::from_be_bytes([*high, *low]);
             let allowed = matches!(number, 1000..=1003 | 1007..=1014 | 3000..=4999);
@@ -251,7 +251,7 @@ fn closed(payload: &[u8]) -> Result<Got, Close> {
             if std::str::from_utf8(reason).is_err() {
                 return Err(Close::new(code::NOT_TEXT, "the reason is not UTF-8"));
             }
-            Ok(Got::Close(Some(number)))
+            Ok(ClientFrame::Close(Some(number)))
         }
         [_] => Err(protocol("a close code has two bytes")),
     }

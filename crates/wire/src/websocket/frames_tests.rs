@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const BOUNDS: Bounds = Bounds { message: 1000, parts: 4 };
+const BOUNDS: FrameLimits = FrameLimits { message: 1000, parts: 4 };
 
 /// A client's frame.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -19,8 +19,8 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<Got>, u16> {
-    let mut frames = Frames::new(BOUNDS);
+fn read(bytes: &[u8]) -> Result<Vec<ClientFrame>, u16> {
+    let mut frames = FrameReader::new(BOUNDS);
     frames.input().extend_from_slice(bytes);
     let mut all = Vec::new();
     while let Some(got) = frames.take().map_err(|close| close.code)? {
@@ -32,14 +32,14 @@ fn read(bytes: &[u8]) -> Result<Vec<Got>, u16> {
 #[test]
 fn messages_come_whole_or_in_parts_with_control_frames_between() {
     let whole = masked(0x81, "é".as_bytes());
-    assert_eq!(read(&whole), Ok(vec![Got::Text("é".into())]));
+    assert_eq!(read(&whole), Ok(vec![ClientFrame::Text("é".into())]));
     let parts = [masked(0x01, &[0xC3]), masked(0x89, b"hi"), masked(0x80, &[0xA9])].concat();
-    assert_eq!(read(&parts), Ok(vec![Got::Ping("hi".into()), Got::Text("é".into())]));
+    assert_eq!(read(&parts), Ok(vec![ClientFrame::Ping("hi".into()), ClientFrame::Text("é".into())]));
     let large = vec![b'a'; 1000];
-    assert_eq!(read(&masked(0x81, &large)), Ok(vec![Got::Text(large.into())]));
-    assert_eq!(read(&masked(0x88, b"")), Ok(vec![Got::Close(None)]));
-    assert_eq!(read(&masked(0x88, b"\x03\xe8bye")), Ok(vec![Got::Close(Some(1000))]));
-    assert_eq!(read(&masked(0x8A, b"x")), Ok(vec![Got::Pong]));
+    assert_eq!(read(&masked(0x81, &large)), Ok(vec![ClientFrame::Text(large.into())]));
+    assert_eq!(read(&masked(0x88, b"")), Ok(vec![ClientFrame::Close(None)]));
+    assert_eq!(read(&masked(0x88, b"\x03\xe8bye")), Ok(vec![ClientFrame::Close(Some(1000))]));
+    assert_eq!(read(&masked(0x8A, b"x")), Ok(vec![ClientFrame::Pong]));
 }
 
 #[test]
@@ -94,7 +94,7 @@ proptest! {
         texts in prop::collection::vec("\\PC{0,80}", 0..6), cuts in prop::collection::vec(1usize..40, 1..40),
     ) {
         let bytes: Vec<u8> = texts.iter().flat_map(|text| masked(0x81, text.as_bytes())).collect();
-        let (mut frames, mut all, mut rest) = (Frames::new(BOUNDS), Vec::new(), bytes.as_slice());
+        let (mut frames, mut all, mut rest) = (FrameReader::new(BOUNDS), Vec::new(), bytes.as_slice());
         for cut in cuts.iter().cycle() {
             if rest.is_empty() {
                 break;
@@ -106,8 +106,8 @@ proptest! {
                 all.push(got);
             }
         }
-        prop_assert!(!frames.is_amid());
-        let expected: Vec<Got> = texts.into_iter().map(|text| Got::Text(text.into())).collect();
+        prop_assert!(!frames.is_mid_message());
+        let expected: Vec<ClientFrame> = texts.into_iter().map(|text| ClientFrame::Text(text.into())).collect();
         prop_assert_eq!(all, expected);
     }
 

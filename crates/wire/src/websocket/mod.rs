@@ -3,7 +3,7 @@
 mod frames;
 mod sha1;
 
-pub use frames::{Bounds, Close, Frames, Got, close, code, ping, pong, text};
+pub use frames::{ClientFrame, Close, FrameLimits, FrameReader, close, code, ping, pong, text};
 
 use crate::mcp::base64;
 

@@ -36,8 +36,8 @@ fn mix(state: &mut [u32; 5], block: &[u8]) {
             a.rotate_left(5).wrapping_add(chosen).wrapping_add(e).wrapping_add(constant).wrapping_add(word);
         (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
     }
-    for (kept, new) in state.iter_mut().zip([a, b, c, d, e]) {
-        *kept = kept.wrapping_add(new);
+    for (word, new) in state.iter_mut().zip([a, b, c, d, e]) {
+        *word = word.wrapping_add(new);
     }
 }
 

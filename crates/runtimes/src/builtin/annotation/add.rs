@@ -1,6 +1,6 @@
 //! `annotation.add`: says something about an artifact.
 
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub struct AddResponse {
 }
 
 impl Request for AddRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::text(broken, "/message", &self.message, 1..=MAX_MESSAGE);
-        rules::labels(broken, &[("/source", &self.source), ("/vibe", &self.vibe)]);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::text(violations, "/message", &self.message, 1..=MAX_MESSAGE);
+        validate::labels(violations, &[("/source", &self.source), ("/vibe", &self.vibe)]);
     }
 }
 
@@ -44,7 +44,7 @@ impl Tool for Add {
     const TITLE: &'static str = "Annotate an artifact";
     const DESCRIPTION: &'static str = "Adds a message to an artifact, with its source and its vibe.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::ADDS;
+    const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
 
     async fn run(&self, request: AddRequest, _: Context<'_>) -> Result<AddResponse, Error> {
         let AddRequest { artifact_id, message, source, vibe } = request;

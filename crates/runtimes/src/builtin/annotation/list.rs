@@ -1,7 +1,7 @@
 //! `annotation.list`: what was said about one artifact, oldest first.
 
-use super::Annotations as Found;
-use crate::builtin::{Services, rules};
+use super::Annotations as AnnotationPage;
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ pub struct ListRequest {
 }
 
 impl Request for ListRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::limit(violations, self.limit);
     }
 }
 
 impl Tool for List {
     type Request = ListRequest;
-    type Response = Found;
+    type Response = AnnotationPage;
 
     const NAME: &'static str = "annotation.list";
     const TITLE: &'static str = "List annotations";
     const DESCRIPTION: &'static str = "Lists what was said about one artifact, oldest first.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
-    async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<Found, Error> {
+    async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
-        Ok(self.0.stores()?.annotations.of(request.artifact_id, limit).await?.into())
+        Ok(self.0.stores()?.annotations.for_artifact(request.artifact_id, limit).await?.into())
     }
 }

@@ -1,7 +1,7 @@
 //! `annotation.search`: annotations that hold every word of a query, newest first.
 
-use super::Annotations as Found;
-use crate::builtin::{Services, rules};
+use super::Annotations as AnnotationPage;
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ pub struct SearchRequest {
 }
 
 impl Request for SearchRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::label(broken, "/query", &self.query);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::label(violations, "/query", &self.query);
         if !self.query.is_empty() && !self.query.chars().any(char::is_alphanumeric) {
-            rules::add(broken, "/query", "has no word: letters or digits");
+            validate::add(violations, "/query", "has no word: letters or digits");
         }
-        rules::limit(broken, self.limit);
+        validate::limit(violations, self.limit);
     }
 }
 
 impl Tool for Search {
     type Request = SearchRequest;
-    type Response = Found;
+    type Response = AnnotationPage;
 
     const NAME: &'static str = "annotation.search";
     const TITLE: &'static str = "Search annotations";
     const DESCRIPTION: &'static str =
         "Finds annotations that hold every word of the query, without regard to case, newest first.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
-    async fn run(&self, request: SearchRequest, _: Context<'_>) -> Result<Found, Error> {
+    async fn run(&self, request: SearchRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
         Ok(self.0.stores()?.annotations.search(&request.query, limit).await?.into())
     }

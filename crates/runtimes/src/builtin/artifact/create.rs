@@ -1,7 +1,7 @@
 //! `artifact.create`: names stored content.
 
-use super::{ArtifactCreated, Wanted};
-use crate::builtin::{Services, rules};
+use super::{ArtifactCreated, ArtifactFields};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -34,17 +34,17 @@ pub struct CreateRequest {
 }
 
 impl Request for CreateRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::mime(broken, "/mime_type", &self.mime_type);
-        super::check_lineage(broken, &self.tags, &self.creator, &self.variation_set_id);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::mime(violations, "/mime_type", &self.mime_type);
+        super::check_lineage(violations, &self.tags, &self.creator, &self.variation_set_id);
         if let Some(metadata) = &self.metadata {
             if !metadata.is_object() {
-                rules::add(broken, "/metadata", "must be an object");
+                validate::add(violations, "/metadata", "must be an object");
             }
             let size = metadata.payload().len();
             if size > MAX_METADATA {
-                rules::add(
-                    broken,
+                validate::add(
+                    violations,
                     "/metadata",
                     format!("has {size} bytes; at most {MAX_METADATA} are taken"),
                 );
@@ -62,7 +62,7 @@ impl Tool for Create {
     const DESCRIPTION: &'static str = "Gives stored content a name of its own, with tags, creator, parent and metadata. Equal content may have \
          several artifacts.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::ADDS;
+    const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
     const INPUT: usize = 256 << 10;
 
     async fn run(&self, request: CreateRequest, _: Context<'_>) -> Result<ArtifactCreated, Error> {
@@ -70,11 +70,11 @@ impl Tool for Create {
             request;
         let _pin = self.0.stores()?.blobs.pin(&cas_hash);
         let stored = super::find_blob(&self.0, cas_hash).await?;
-        let wanted = Wanted {
+        let fields = ArtifactFields {
             mime: mime_type,
             lineage: Lineage { tags, creator, parent: parent_id, variation_set: variation_set_id },
             metadata: metadata.map(AnyJson::into_payload),
         };
-        super::create(&self.0, stored, wanted).await
+        super::create(&self.0, stored, fields).await
     }
 }

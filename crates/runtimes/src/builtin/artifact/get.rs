@@ -24,7 +24,7 @@ impl Tool for Get {
     const TITLE: &'static str = "Get an artifact";
     const DESCRIPTION: &'static str =
         "Gives one artifact: its content's hash, type, tags, origin and metadata.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<ArtifactInfo, Error> {
         let found = self.0.stores()?.artifacts.get(request.id).await?;

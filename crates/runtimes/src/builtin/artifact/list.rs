@@ -1,7 +1,7 @@
 //! `artifact.list`: artifacts, newest first.
 
 use super::ArtifactInfo;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub struct ListResponse {
 }
 
 impl Request for ListRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -47,7 +47,7 @@ impl Tool for List {
     const NAME: &'static str = "artifact.list";
     const TITLE: &'static str = "List artifacts";
     const DESCRIPTION: &'static str = "Lists artifacts, newest first, all or those of a tag or a creator.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {

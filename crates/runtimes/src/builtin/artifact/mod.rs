@@ -5,12 +5,12 @@ pub mod get;
 pub mod list;
 pub mod upload;
 
-use super::{Services, rules};
+use super::{Services, validate};
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolyard_engine::blobs::Stored;
 use toolyard_engine::stores::{Artifact, Lineage, NewArtifact};
 use toolyard_protocol::{Error, ErrorKind, Hash, Id, Payload, Timestamp, Violation};
+use toolyard_store::blobs::StoredBlob;
 use toolyard_wire::typed::AnyJson;
 
 /// An artifact as every tool shows it.
@@ -63,31 +63,35 @@ pub struct ArtifactCreated {
 const MAX_TAGS: usize = 64;
 
 fn check_lineage(
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
     tags: &[String],
     creator: &Option<String>,
     variation_set: &Option<String>,
 ) {
     if tags.len() > MAX_TAGS {
-        rules::add(broken, "/tags", format!("has {} tags; at most {MAX_TAGS} are taken", tags.len()));
+        validate::add(violations, "/tags", format!("has {} tags; at most {MAX_TAGS} are taken", tags.len()));
     }
     for (i, tag) in tags.iter().enumerate().take(MAX_TAGS) {
-        rules::label(broken, &format!("/tags/{i}"), tag);
+        validate::label(violations, &format!("/tags/{i}"), tag);
     }
-    rules::labels(broken, &[("/creator", creator), ("/variation_set_id", variation_set)]);
+    validate::labels(violations, &[("/creator", creator), ("/variation_set_id", variation_set)]);
 }
 
 /// What a new artifact says about itself.
-struct Wanted {
+struct ArtifactFields {
     mime: String,
     lineage: Lineage,
     metadata: Option<Payload>,
 }
 
 /// Makes the artifact and tells of it. The content must be pinned until this is done.
-async fn create(services: &Services, stored: Stored, wanted: Wanted) -> Result<ArtifactCreated, Error> {
+async fn create(
+    services: &Services,
+    stored: StoredBlob,
+    fields: ArtifactFields,
+) -> Result<ArtifactCreated, Error> {
     let store = &services.stores()?.artifacts;
-    if let Some(parent) = wanted.lineage.parent
+    if let Some(parent) = fields.lineage.parent
         && store.get(parent).await?.is_none()
     {
         return Err(unknown(parent).hint("'parent_id' must name an artifact"));
@@ -96,15 +100,15 @@ async fn create(services: &Services, stored: Stored, wanted: Wanted) -> Result<A
         id: services.new_id(),
         hash: stored.hash.hex(),
         size: stored.size,
-        mime: wanted.mime,
-        lineage: wanted.lineage,
-        metadata: wanted.metadata,
+        mime: fields.mime,
+        lineage: fields.lineage,
+        metadata: fields.metadata,
         now: services.now(),
     };
     let made = store.create(new).await?;
     let Lineage { tags, creator, .. } = made.lineage;
     let created = ArtifactCreated { artifact_id: made.id, content_hash: made.hash, tags, creator };
-    services.announce("artifact_created", made.id, &created).await?;
+    services.emit_event("artifact_created", made.id, &created).await?;
     Ok(created)
 }
 
@@ -113,11 +117,11 @@ fn unknown(id: Id) -> Error {
 }
 
 /// The blob that an artifact is to name must be there.
-async fn find_blob(services: &Services, hash: Hash) -> Result<Stored, Error> {
+async fn find_blob(services: &Services, hash: Hash) -> Result<StoredBlob, Error> {
     let size = services.stores()?.blobs.size(&hash).await?;
     let size = size.ok_or_else(|| {
         Error::new(ErrorKind::ResourceNotFound, format!("there is no content of the hash {hash}"))
             .hint("store it first, with cas.store or cas.upload_file")
     })?;
-    Ok(Stored { hash, size })
+    Ok(StoredBlob { hash, size })
 }

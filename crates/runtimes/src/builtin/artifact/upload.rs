@@ -1,8 +1,8 @@
 //! `artifact.upload`: stores a file of the yard and names it.
 
-use super::{ArtifactCreated, Wanted};
+use super::{ArtifactCreated, ArtifactFields};
 use crate::builtin::cas::upload_file::MAX_PATH;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub struct UploadRequest {
 }
 
 impl Request for UploadRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::text(broken, "/file_path", &self.file_path, 1..=MAX_PATH);
-        rules::mime(broken, "/mime_type", &self.mime_type);
-        super::check_lineage(broken, &self.tags, &self.creator, &self.variation_set_id);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::text(violations, "/file_path", &self.file_path, 1..=MAX_PATH);
+        validate::mime(violations, "/mime_type", &self.mime_type);
+        super::check_lineage(violations, &self.tags, &self.creator, &self.variation_set_id);
     }
 }
 
@@ -45,7 +45,7 @@ impl Tool for Upload {
     const TITLE: &'static str = "Upload an artifact";
     const DESCRIPTION: &'static str = "Stores a file of the yard and makes an artifact of it.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::ADDS;
+    const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
     const TIMEOUT: Duration = Duration::from_secs(600);
 
     async fn run(&self, request: UploadRequest, _: Context<'_>) -> Result<ArtifactCreated, Error> {
@@ -54,11 +54,11 @@ impl Tool for Upload {
         let blobs = &self.0.stores()?.blobs;
         let stored = blobs.put_file(file).await?;
         let _pin = blobs.pin(&stored.hash);
-        let wanted = Wanted {
+        let fields = ArtifactFields {
             mime: mime_type,
             lineage: Lineage { tags, creator, parent: parent_id, variation_set: variation_set_id },
             metadata: None,
         };
-        super::create(&self.0, stored, wanted).await
+        super::create(&self.0, stored, fields).await
     }
 }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use toolyard_engine::blobs::BlobError;
 use toolyard_protocol::{Annotations, Blob, Context, Error, ErrorKind, Hash, Request, Tool};
+use toolyard_store::blobs::BlobError;
 
 pub struct Get(pub Arc<Services>);
 
@@ -43,7 +43,7 @@ impl Tool for Get {
     const TITLE: &'static str = "Get content";
     const DESCRIPTION: &'static str =
         "Gives stored content by its hash, whole or in part. What is given was proven against the hash.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_secs(60);
     const OUTPUT: usize = MAX_MESSAGE;
 

@@ -4,7 +4,7 @@ use crate::builtin::Services;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use toolyard_protocol::text::visible;
+use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Annotations, Context, Error, Hash, Request, Tool};
 
 pub struct Inspect(pub Arc<Services>);
@@ -38,7 +38,7 @@ impl Tool for Inspect {
     const TITLE: &'static str = "Inspect content";
     const DESCRIPTION: &'static str =
         "Tells whether content of this hash is stored, how large it is, and how it begins if it is text.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: InspectRequest, _: Context<'_>) -> Result<InspectResponse, Error> {
         let hash = request.hash;
@@ -66,7 +66,7 @@ fn preview(start: &[u8], size: u64) -> Option<String> {
         Err(_) => return None,
     };
     let is_text = !text.is_empty() && !text.contains('\0');
-    is_text.then(|| format!("{}{}", visible(text), if cut { "…" } else { "" }))
+    is_text.then(|| format!("{}{}", escape_control(text), if cut { "…" } else { "" }))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `cas.store`: keeps bytes and gives their hash.
 
 use super::{MAX_BYTES, MAX_MESSAGE};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -26,12 +26,16 @@ pub struct StoreResponse {
 }
 
 impl Request for StoreRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
+    fn check(&self, violations: &mut Vec<Violation>) {
         if self.data.0.len() > MAX_BYTES {
             let size = self.data.0.len();
-            rules::add(broken, "/data", format!("has {size} bytes; at most {MAX_BYTES} are taken at once"));
+            validate::add(
+                violations,
+                "/data",
+                format!("has {size} bytes; at most {MAX_BYTES} are taken at once"),
+            );
         }
-        rules::mime(broken, "/mime_type", &self.mime_type);
+        validate::mime(violations, "/mime_type", &self.mime_type);
     }
 }
 
@@ -43,7 +47,7 @@ impl Tool for Store {
     const TITLE: &'static str = "Store content";
     const DESCRIPTION: &'static str =
         "Stores bytes under their BLAKE3 hash. The same content is stored once, however often it comes.";
-    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
     // A job would keep the content a second time, among its arguments.
     const TIMEOUT: Duration = Duration::from_secs(60);
     const INPUT: usize = MAX_MESSAGE;

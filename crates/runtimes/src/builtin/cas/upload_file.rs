@@ -1,7 +1,7 @@
 //! `cas.upload_file`: keeps a file of the yard, of any size.
 
 use super::store::StoreResponse;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub struct UploadFileRequest {
 }
 
 impl Request for UploadFileRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::text(broken, "/file_path", &self.file_path, 1..=MAX_PATH);
-        rules::mime(broken, "/mime_type", &self.mime_type);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::text(violations, "/file_path", &self.file_path, 1..=MAX_PATH);
+        validate::mime(violations, "/mime_type", &self.mime_type);
     }
 }
 
@@ -37,7 +37,7 @@ impl Tool for UploadFile {
     const DESCRIPTION: &'static str =
         "Stores a file of the yard under its BLAKE3 hash. The file may be of any size and stays where it is.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
     const TIMEOUT: Duration = Duration::from_secs(600);
 
     async fn run(&self, request: UploadFileRequest, _: Context<'_>) -> Result<StoreResponse, Error> {

@@ -1,14 +1,14 @@
 //! `config.get`: one value, one section, or everything.
 
 use super::{Section, Setting};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use toolyard_formats::redact::by_name::is_secret_name;
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{Annotations, Context, Error, ErrorKind, Request, Tool, Violation};
-use toolyard_wire::view::is_secret_name;
 
 pub struct Get(pub Arc<Services>);
 
@@ -42,9 +42,9 @@ pub enum Shown {
 }
 
 impl Request for GetRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
+    fn check(&self, violations: &mut Vec<Violation>) {
         if self.key.is_some() && self.section.is_none() {
-            rules::add(broken, "/section", "is missing: a key is one of a section");
+            validate::add(violations, "/section", "is missing: a key is one of a section");
         }
     }
 }
@@ -57,7 +57,7 @@ impl Tool for Get {
     const TITLE: &'static str = "Get configuration";
     const DESCRIPTION: &'static str =
         "Gives the configuration in force: one value, one section or everything. Secrets are never shown.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<GetResponse, Error> {
         let GetRequest { section, key } = request;
@@ -81,11 +81,11 @@ fn find_section<'s>(sections: &'s [Section], name: &str) -> Result<&'s Section, 
 }
 
 fn keys(section: &Section) -> Keys {
-    section.settings.iter().map(|(key, value)| (*key, shown(key, value))).collect()
+    section.settings.iter().map(|(key, value)| (*key, redacted(key, value))).collect()
 }
 
 /// Whoever adds a setting that holds a secret under such a name cannot show it by accident.
-fn shown(key: &str, value: &Setting) -> Setting {
+fn redacted(key: &str, value: &Setting) -> Setting {
     match value {
         Setting::Text(_) if is_secret_name(key) => Setting::Text("[hidden]".to_owned()),
         Setting::Text(text) => Setting::Text(without_password(text)),
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(without_password(given), shown);
         }
         let text = |value: &str| Setting::Text(value.to_owned());
-        assert_eq!(shown("api_key", &text("k")), text("[hidden]"));
-        assert_eq!(shown("listen", &text("l")), text("l"));
+        assert_eq!(redacted("api_key", &text("k")), text("[hidden]"));
+        assert_eq!(redacted("listen", &text("l")), text("l"));
     }
 }

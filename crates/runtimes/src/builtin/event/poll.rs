@@ -1,6 +1,6 @@
 //! `event.poll`: events after a cursor, waiting for the first when there is none.
 
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ const MAX_TYPES: usize = 64;
 /// What is left for the answer when the caller has a deadline of its own.
 const MARGIN: Duration = Duration::from_millis(100);
 /// Events about a job, which only its own caller may see. Their subject is its id.
-const OF_JOBS: [&str; 3] = ["job_state_changed", "progress", "stream_chunk"];
+const JOB_EVENTS: [&str; 3] = ["job_state_changed", "progress", "stream_chunk"];
 
 #[derive(Deserialize, JsonSchema)]
 pub struct PollRequest {
@@ -77,19 +77,19 @@ pub struct Buffer {
 }
 
 impl Request for PollRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
+    fn check(&self, violations: &mut Vec<Violation>) {
         if self.cursor.is_some() && self.since_ms.is_some() {
-            rules::add(broken, "/since_ms", "goes without a cursor; give one of the two");
+            validate::add(violations, "/since_ms", "goes without a cursor; give one of the two");
         }
         if self.types.len() > MAX_TYPES {
             let count = self.types.len();
-            rules::add(broken, "/types", format!("has {count} types; at most {MAX_TYPES} are taken"));
+            validate::add(violations, "/types", format!("has {count} types; at most {MAX_TYPES} are taken"));
         }
         for (i, kind) in self.types.iter().enumerate().take(MAX_TYPES) {
-            rules::label(broken, &format!("/types/{i}"), kind);
+            validate::label(violations, &format!("/types/{i}"), kind);
         }
-        rules::number(broken, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
-        rules::limit(broken, self.limit);
+        validate::number(violations, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -101,7 +101,7 @@ impl Tool for Poll {
     const TITLE: &'static str = "Poll events";
     const DESCRIPTION: &'static str = "Gives events after a cursor, and waits for the first when there is none. Events about jobs of other \
          callers are left out.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_millis(MAX_WAIT_MS + 5000);
     const OUTPUT: usize = 16 << 20;
 
@@ -120,11 +120,12 @@ impl Tool for Poll {
             subject: None,
             limit: request.limit.unwrap_or(DEFAULT_LIMIT) as usize,
         };
-        let mut sight = Sight { jobs, identity: &context.call.identity, known: HashMap::new() };
+        let mut visibility =
+            EventVisibility { jobs, identity: &context.call.identity, known: HashMap::new() };
         loop {
-            let page = events.read(query.clone()).await.map_err(refused)?;
+            let page = events.read(query.clone()).await.map_err(cursor_error)?;
             let EventPage { events: found, cursor, has_more, oldest, newest } = page;
-            let found = sight.filter(found).await?;
+            let found = visibility.filter(found).await?;
             let left = until.saturating_duration_since(Instant::now());
             if !found.is_empty() || (left.is_zero() && !has_more) {
                 let total = if newest == 0 { 0 } else { newest + 1 - oldest };
@@ -156,21 +157,21 @@ impl Poll {
 }
 
 /// Which events this caller may see.
-struct Sight<'a> {
+struct EventVisibility<'a> {
     jobs: &'a Jobs,
     identity: &'a Identity,
     known: HashMap<String, bool>,
 }
 
-impl Sight<'_> {
+impl EventVisibility<'_> {
     async fn filter(&mut self, events: Vec<Event>) -> Result<Vec<Event>, Error> {
         let mut seen = Vec::with_capacity(events.len());
         for event in events {
-            let is_seen = match &event.subject {
-                Some(job) if OF_JOBS.contains(&event.kind.as_str()) => self.is_own(job).await?,
+            let is_visible = match &event.subject {
+                Some(job) if JOB_EVENTS.contains(&event.kind.as_str()) => self.is_own(job).await?,
                 _ => true,
             };
-            if is_seen {
+            if is_visible {
                 seen.push(event);
             }
         }
@@ -205,7 +206,7 @@ impl From<Event> for EventInfo {
 }
 
 /// With the words that clients of the original know.
-fn refused(error: StoreError) -> Error {
+fn cursor_error(error: StoreError) -> Error {
     #[derive(Serialize)]
     struct Oldest {
         oldest_cursor: u64,

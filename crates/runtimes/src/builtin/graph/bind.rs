@@ -1,7 +1,7 @@
 //! `graph.bind`: makes a thing known, or adds to what is known of it.
 
 use super::{HintInfo, IdentityInfo};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ pub struct BindRequest {
 }
 
 impl Request for BindRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::label(broken, "/id", &self.id);
-        rules::label(broken, "/name", &self.name);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::label(violations, "/id", &self.id);
+        validate::label(violations, "/name", &self.name);
         if self.hints.len() > MAX_HINTS {
             let count = self.hints.len();
-            rules::add(broken, "/hints", format!("has {count} hints; at most {MAX_HINTS} are taken"));
+            validate::add(violations, "/hints", format!("has {count} hints; at most {MAX_HINTS} are taken"));
         }
         for (i, hint) in self.hints.iter().enumerate().take(MAX_HINTS) {
-            rules::label(broken, &format!("/hints/{i}/kind"), &hint.kind);
-            rules::label(broken, &format!("/hints/{i}/value"), &hint.value);
+            validate::label(violations, &format!("/hints/{i}/kind"), &hint.kind);
+            validate::label(violations, &format!("/hints/{i}/value"), &hint.value);
             if !(0.0..=1.0).contains(&hint.confidence) {
-                rules::add(broken, &format!("/hints/{i}/confidence"), "must be from 0 to 1");
+                validate::add(violations, &format!("/hints/{i}/confidence"), "must be from 0 to 1");
             }
         }
     }
@@ -47,7 +47,7 @@ impl Tool for Bind {
     const DESCRIPTION: &'static str =
         "Makes a thing known under an id, or renames it, and adds hints by which it is known again.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 
     async fn run(&self, request: BindRequest, _: Context<'_>) -> Result<IdentityInfo, Error> {
         let BindRequest { id, name, hints } = request;

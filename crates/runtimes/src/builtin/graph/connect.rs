@@ -1,11 +1,11 @@
 //! `graph.connect`: joins a port of one thing to a port of another.
 
 use super::ConnectionInfo;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
-use toolyard_engine::stores::Connection;
+use toolyard_engine::stores::GraphLink;
 use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Violation};
 
 pub struct Connect(pub Arc<Services>);
@@ -22,12 +22,12 @@ pub struct ConnectRequest {
 }
 
 impl Request for ConnectRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::label(broken, "/from_identity", &self.from_identity);
-        rules::label(broken, "/from_port", &self.from_port);
-        rules::label(broken, "/to_identity", &self.to_identity);
-        rules::label(broken, "/to_port", &self.to_port);
-        rules::labels(broken, &[("/transport", &self.transport)]);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::label(violations, "/from_identity", &self.from_identity);
+        validate::label(violations, "/from_port", &self.from_port);
+        validate::label(violations, "/to_identity", &self.to_identity);
+        validate::label(violations, "/to_port", &self.to_port);
+        validate::labels(violations, &[("/transport", &self.transport)]);
     }
 }
 
@@ -39,11 +39,11 @@ impl Tool for Connect {
     const TITLE: &'static str = "Connect identities";
     const DESCRIPTION: &'static str = "Joins a port of one thing to a port of another; both must be known.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 
     async fn run(&self, request: ConnectRequest, _: Context<'_>) -> Result<ConnectionInfo, Error> {
         let ConnectRequest { from_identity, from_port, to_identity, to_port, transport } = request;
-        let new = Connection { from: from_identity, from_port, to: to_identity, to_port, transport };
+        let new = GraphLink { from: from_identity, from_port, to: to_identity, to_port, transport };
         Ok(self.0.stores()?.graph.connect(new).await?.into())
     }
 }

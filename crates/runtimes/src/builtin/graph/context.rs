@@ -1,12 +1,12 @@
 //! `graph.context`: a page of text for a model: recent artifacts, what was said about them, and the things there are.
 
-use crate::builtin::{Services, Stores, rules};
+use crate::builtin::{Services, Stores, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::Arc;
-use toolyard_engine::stores::{Artifact, ArtifactFilter, Identity, IdentityFilter};
-use toolyard_protocol::text::visible;
+use toolyard_engine::stores::{Artifact, ArtifactFilter, GraphNode, GraphNodeFilter};
+use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Annotations, Context as Run, Error, Request, Timestamp, Tool, Violation};
 
 pub struct Context(pub Arc<Services>);
@@ -15,8 +15,8 @@ const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 200;
 const YEAR: u64 = 366 * 24 * 60;
 /// Annotations of one artifact, and characters of each text, that are shown.
-const NOTES: usize = 10;
-const CHARS: usize = 500;
+const MAX_NOTES: usize = 10;
+const MAX_CHARS: usize = 500;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct ContextRequest {
@@ -36,14 +36,14 @@ pub struct ContextRequest {
     #[serde(default)]
     pub within_minutes: Option<u64>,
     /// What was said about them; true without it.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub include_annotations: bool,
     /// Their metadata, as JSON; false without it.
     #[serde(default)]
     pub include_metadata: bool,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -56,11 +56,11 @@ pub struct ContextResponse {
 }
 
 impl Request for ContextRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::number(broken, "/limit", self.limit, 1..=MAX_LIMIT);
-        rules::number(broken, "/within_minutes", self.within_minutes, 1..=YEAR * 100);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::number(violations, "/limit", self.limit, 1..=MAX_LIMIT);
+        validate::number(violations, "/within_minutes", self.within_minutes, 1..=YEAR * 100);
         let given = [("/tag", &self.tag), ("/creator", &self.creator), ("/vibe_search", &self.vibe_search)];
-        rules::labels(broken, &given);
+        validate::labels(violations, &given);
     }
 }
 
@@ -72,24 +72,24 @@ impl Tool for Context {
     const TITLE: &'static str = "Get context";
     const DESCRIPTION: &'static str =
         "Describes recent artifacts, what was said about them and the things there are, as text for a model.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 4 << 20;
 
     async fn run(&self, request: ContextRequest, _: Run<'_>) -> Result<ContextResponse, Error> {
         let stores = self.0.stores()?;
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
         let artifacts = artifacts(stores, &request, self.0.now(), limit).await?;
-        let identities = stores.graph.find(IdentityFilter { limit, ..IdentityFilter::default() }).await?;
+        let identities = stores.graph.find(GraphNodeFilter { limit, ..GraphNodeFilter::default() }).await?;
         let mut text = format!("Artifacts, newest first ({}):\n", artifacts.len());
         for artifact in &artifacts {
             describe(&mut text, artifact, request.include_metadata);
             if request.include_annotations {
-                for note in stores.annotations.of(artifact.id, NOTES).await? {
+                for note in stores.annotations.for_artifact(artifact.id, MAX_NOTES).await? {
                     let by = [note.source.as_deref(), note.vibe.as_deref()];
-                    let by: Vec<String> = by.into_iter().flatten().map(line).collect();
+                    let by: Vec<String> = by.into_iter().flatten().map(one_line).collect();
                     let by = if by.is_empty() { String::new() } else { format!(" ({})", by.join(", ")) };
                     // Writing to a text cannot fail.
-                    let _ = writeln!(text, "  note{by}: {}", line(&note.message));
+                    let _ = writeln!(text, "  note{by}: {}", one_line(&note.message));
                 }
             }
         }
@@ -113,7 +113,7 @@ async fn artifacts(
         let filter = ArtifactFilter { tag, creator, since, before: None, limit };
         return Ok(stores.artifacts.list(filter).await?);
     };
-    let notes = stores.annotations.search(words, rules::MAX_LIMIT as usize).await?;
+    let notes = stores.annotations.search(words, validate::MAX_LIMIT as usize).await?;
     let mut ids: Vec<_> = notes.into_iter().map(|note| note.artifact).collect();
     // Newest first, which is by id.
     ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -136,40 +136,40 @@ async fn artifacts(
 
 fn describe(text: &mut String, artifact: &Artifact, with_metadata: bool) {
     let lineage = &artifact.lineage;
-    let _ = write!(text, "- {} {}, {} bytes", artifact.id, line(&artifact.mime), artifact.size);
+    let _ = write!(text, "- {} {}, {} bytes", artifact.id, one_line(&artifact.mime), artifact.size);
     if let Some(creator) = &lineage.creator {
-        let _ = write!(text, ", by {}", line(creator));
+        let _ = write!(text, ", by {}", one_line(creator));
     }
     let _ = write!(text, ", {}", artifact.created);
     if !lineage.tags.is_empty() {
-        let tags: Vec<String> = lineage.tags.iter().map(|tag| line(tag)).collect();
+        let tags: Vec<String> = lineage.tags.iter().map(|tag| one_line(tag)).collect();
         let _ = write!(text, ", tags {}", tags.join(" "));
     }
     if let Some(parent) = lineage.parent {
         let _ = write!(text, ", from {parent}");
     }
     if let Some(set) = &lineage.variation_set {
-        let _ = write!(text, ", variation of {}", line(set));
+        let _ = write!(text, ", variation of {}", one_line(set));
     }
     text.push('\n');
     if let Some(metadata) = artifact.metadata.as_ref().filter(|_| with_metadata) {
-        let _ = writeln!(text, "  metadata: {}", line(&String::from_utf8_lossy(metadata.bytes())));
+        let _ = writeln!(text, "  metadata: {}", one_line(&String::from_utf8_lossy(metadata.bytes())));
     }
 }
 
-fn describe_identity(text: &mut String, identity: &Identity) {
-    let _ = write!(text, "- {}: {}", line(&identity.id), line(&identity.name));
+fn describe_identity(text: &mut String, identity: &GraphNode) {
+    let _ = write!(text, "- {}: {}", one_line(&identity.id), one_line(&identity.name));
     for tag in &identity.tags {
-        let _ = write!(text, " {}:{}", line(&tag.namespace), line(&tag.value));
+        let _ = write!(text, " {}:{}", one_line(&tag.namespace), one_line(&tag.value));
     }
     text.push('\n');
 }
 
 /// On one line and not too long: no text may pass itself off as another entry.
-fn line(text: &str) -> String {
-    let short: String = text.chars().take(CHARS).collect();
+fn one_line(text: &str) -> String {
+    let short: String = text.chars().take(MAX_CHARS).collect();
     let cut = if short.len() < text.len() { "…" } else { "" };
-    visible(&short.replace(['\n', '\t', '\r'], " ")) + cut
+    escape_control(&short.replace(['\n', '\t', '\r'], " ")) + cut
 }
 
 #[cfg(test)]
@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_text_stays_on_its_line() {
-        assert_eq!(line("a\n- b\u{1b}"), "a - b\\u{1b}");
-        assert_eq!(line(&"x".repeat(501)).chars().count(), 501);
-        assert!(line(&"x".repeat(501)).ends_with('…'));
+        assert_eq!(one_line("a\n- b\u{1b}"), "a - b\\u{1b}");
+        assert_eq!(one_line(&"x".repeat(501)).chars().count(), 501);
+        assert!(one_line(&"x".repeat(501)).ends_with('…'));
     }
 }

@@ -1,7 +1,7 @@
 //! `graph.find`: things by name, tag or hint.
 
 use super::{IdentityInfo, Which};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -50,9 +50,9 @@ impl FindRequest {
 }
 
 impl Request for FindRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        self.which().check(broken, "");
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        self.which().check(violations, "");
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -63,7 +63,7 @@ impl Tool for Find {
     const NAME: &'static str = "graph.find";
     const TITLE: &'static str = "Find identities";
     const DESCRIPTION: &'static str = "Finds things by part of their name, by tag or by hint.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: FindRequest, _: Context<'_>) -> Result<FindResponse, Error> {

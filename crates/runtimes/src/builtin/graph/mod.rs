@@ -7,10 +7,10 @@ pub mod find;
 pub mod query;
 pub mod tag;
 
-use super::rules;
+use super::validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolyard_engine::stores::{Connection, Hint, Identity, IdentityFilter, Tag};
+use toolyard_engine::stores::{GraphLink, GraphNode, GraphNodeFilter, Hint, Tag};
 use toolyard_protocol::{Timestamp, Violation};
 
 /// A sign by which a thing is known again.
@@ -20,12 +20,12 @@ pub struct HintInfo {
     pub kind: String,
     pub value: String,
     /// 0 to 1; 1 without it.
-    #[serde(default = "certain")]
+    #[serde(default = "default_confidence")]
     #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
 }
 
-fn certain() -> f64 {
+fn default_confidence() -> f64 {
     1.0
 }
 
@@ -74,7 +74,7 @@ pub struct Which {
 }
 
 impl Which {
-    fn check(&self, broken: &mut Vec<Violation>, at: &str) {
+    fn check(&self, violations: &mut Vec<Violation>, at: &str) {
         let parts = [
             ("name", &self.name),
             ("tag_namespace", &self.tag_namespace),
@@ -83,18 +83,18 @@ impl Which {
             ("hint_value", &self.hint_value),
         ];
         for (name, value) in parts {
-            rules::labels(broken, &[(&format!("{at}/{name}"), value)]);
+            validate::labels(violations, &[(&format!("{at}/{name}"), value)]);
         }
     }
 
-    fn filter(self, limit: usize) -> IdentityFilter {
+    fn filter(self, limit: usize) -> GraphNodeFilter {
         let Which { name, tag_namespace, tag_value, hint_kind, hint_value } = self;
-        IdentityFilter { name, tag_namespace, tag_value, hint_kind, hint_value, limit }
+        GraphNodeFilter { name, tag_namespace, tag_value, hint_kind, hint_value, limit }
     }
 }
 
-impl From<Identity> for IdentityInfo {
-    fn from(identity: Identity) -> IdentityInfo {
+impl From<GraphNode> for IdentityInfo {
+    fn from(identity: GraphNode) -> IdentityInfo {
         let hint = |Hint { kind, value, confidence }| HintInfo { kind, value, confidence };
         let tag = |Tag { namespace, value }| TagInfo { namespace, value };
         IdentityInfo {
@@ -107,14 +107,14 @@ impl From<Identity> for IdentityInfo {
     }
 }
 
-impl From<Connection> for ConnectionInfo {
-    fn from(connection: Connection) -> ConnectionInfo {
+impl From<GraphLink> for ConnectionInfo {
+    fn from(connection: GraphLink) -> ConnectionInfo {
         let mut hasher = blake3::Hasher::new();
         // A length before each part keeps two parts from being read as one.
         for part in [&connection.from, &connection.from_port, &connection.to, &connection.to_port] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
-        let Connection { from, from_port, to, to_port, transport } = connection;
+        let GraphLink { from, from_port, to, to_port, transport } = connection;
         let connection_id = hasher.finalize().to_hex()[..32].to_owned();
         ConnectionInfo { connection_id, from_identity: from, from_port, to_identity: to, to_port, transport }
     }

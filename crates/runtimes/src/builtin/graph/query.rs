@@ -1,7 +1,7 @@
 //! `graph.query`: everything that can be reached from some things. A typed question; there is no query language.
 
 use super::{ConnectionInfo, IdentityInfo, Which};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -66,11 +66,11 @@ pub struct Reached {
 }
 
 impl Request for QueryRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        self.start.check(broken, "/start");
-        rules::labels(broken, &[("/transport", &self.transport)]);
-        rules::number(broken, "/max_depth", self.max_depth.map(u64::from), 0..=MAX_DEPTH.into());
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        self.start.check(violations, "/start");
+        validate::labels(violations, &[("/transport", &self.transport)]);
+        validate::number(violations, "/max_depth", self.max_depth.map(u64::from), 0..=MAX_DEPTH.into());
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -82,7 +82,7 @@ impl Tool for Query {
     const TITLE: &'static str = "Query the graph";
     const DESCRIPTION: &'static str =
         "Gives everything that can be reached from some things, with the connections between.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: QueryRequest, _: Context<'_>) -> Result<QueryResponse, Error> {

@@ -1,7 +1,7 @@
 //! `graph.tag`: sorts a thing under a namespace and a value.
 
 use super::TagInfo;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub struct TagResponse {
 }
 
 impl Request for TagRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::label(broken, "/identity_id", &self.identity_id);
-        rules::label(broken, "/namespace", &self.namespace);
-        rules::label(broken, "/value", &self.value);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::label(violations, "/identity_id", &self.identity_id);
+        validate::label(violations, "/namespace", &self.namespace);
+        validate::label(violations, "/value", &self.value);
     }
 }
 
@@ -40,7 +40,7 @@ impl Tool for AddTag {
     const TITLE: &'static str = "Tag an identity";
     const DESCRIPTION: &'static str = "Adds a tag to a thing. Adding it twice is no change.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::SETS;
+    const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 
     async fn run(&self, request: TagRequest, _: Context<'_>) -> Result<TagResponse, Error> {
         let TagRequest { identity_id, namespace, value } = request;

@@ -32,7 +32,7 @@ impl Tool for Cancel {
     const NAME: &'static str = "job.cancel";
     const TITLE: &'static str = "Cancel a job";
     const DESCRIPTION: &'static str = "Stops one of the caller's jobs; its processes are killed.";
-    const ANNOTATIONS: Annotations = Annotations { destructive: Some(true), ..Annotations::SETS };
+    const ANNOTATIONS: Annotations = Annotations { destructive: Some(true), ..Annotations::IDEMPOTENT };
     const TIMEOUT: Duration = Duration::from_secs(30);
 
     async fn run(&self, request: CancelRequest, context: Context<'_>) -> Result<CancelResponse, Error> {

@@ -1,7 +1,7 @@
 //! `job.list`: the caller's jobs, newest first, and how many there are in each state.
 
 use super::{JobInfo, Status};
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ pub struct ListResponse {
 }
 
 impl Request for ListRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -48,7 +48,7 @@ impl Tool for List {
     const NAME: &'static str = "job.list";
     const TITLE: &'static str = "List jobs";
     const DESCRIPTION: &'static str = "Lists the caller's jobs, newest first, with totals by state.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 4 << 20;
 
     async fn run(&self, request: ListRequest, context: Context<'_>) -> Result<ListResponse, Error> {

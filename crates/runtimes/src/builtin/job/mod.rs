@@ -130,9 +130,9 @@ impl From<&Job> for JobInfo {
 }
 
 /// What a job gave, and how it failed; both absent before its end.
-fn ending(kept: Option<&Payload>) -> Result<(Option<AnyJson>, Option<JobError>), Error> {
-    let Some(kept) = kept else { return Ok((None, None)) };
-    let ended = outcome::read(kept.bytes())?;
+fn result_and_error(stored: Option<&Payload>) -> Result<(Option<AnyJson>, Option<JobError>), Error> {
+    let Some(stored) = stored else { return Ok((None, None)) };
+    let ended = outcome::read(stored.bytes())?;
     let error = ended.error().map(|error| {
         let row = error.kind.row();
         JobError {

@@ -1,7 +1,7 @@
 //! `job.poll`: waits for jobs to end. Woken by their events, never by a clock alone.
 
 use super::MAX_WAIT_MS;
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -64,15 +64,15 @@ pub enum Reason {
 }
 
 impl Request for PollRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
+    fn check(&self, violations: &mut Vec<Violation>) {
         if self.job_ids.is_empty() {
-            rules::add(broken, "/job_ids", "must name at least one job");
+            validate::add(violations, "/job_ids", "must name at least one job");
         }
         if self.job_ids.len() > MAX_IDS {
             let count = self.job_ids.len();
-            rules::add(broken, "/job_ids", format!("has {count} ids; at most {MAX_IDS} are taken"));
+            validate::add(violations, "/job_ids", format!("has {count} ids; at most {MAX_IDS} are taken"));
         }
-        rules::number(broken, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
+        validate::number(violations, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
     }
 }
 
@@ -84,7 +84,7 @@ impl Tool for Poll {
     const TITLE: &'static str = "Wait for jobs";
     const DESCRIPTION: &'static str =
         "Waits until one or all of the jobs are over, and sorts them by how they ended.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_millis(MAX_WAIT_MS + 5000);
 
     async fn run(&self, request: PollRequest, context: Context<'_>) -> Result<PollResponse, Error> {
@@ -94,21 +94,21 @@ impl Tool for Poll {
         let mut ids = request.job_ids;
         ids.sort_unstable();
         ids.dedup();
-        let mut watch = Watch::new(self.0.jobs()?, &context.call.identity, ids);
+        let mut poll = JobPoll::new(self.0.jobs()?, &context.call.identity, ids);
         loop {
             // The place in the log is taken before the look, so that no change falls between the two.
-            let seen = watch.events().read(EventQuery { limit: 1, ..EventQuery::default() }).await?.cursor;
-            watch.look().await?;
-            if watch.is_done(request.mode) || Instant::now() >= until {
-                return Ok(watch.answer(request.mode, started.elapsed()));
+            let seen = poll.events().read(EventQuery { limit: 1, ..EventQuery::default() }).await?.cursor;
+            poll.refresh().await?;
+            if poll.is_done(request.mode) || Instant::now() >= until {
+                return Ok(poll.answer(request.mode, started.elapsed()));
             }
-            watch.wait(seen, until).await?;
+            poll.wait(seen, until).await?;
         }
     }
 }
 
 /// The jobs of one poll, sorted as they end.
-struct Watch<'a> {
+struct JobPoll<'a> {
     jobs: &'a Jobs,
     identity: &'a Identity,
     pending: Vec<Id>,
@@ -116,21 +116,21 @@ struct Watch<'a> {
     unknown: Vec<Id>,
 }
 
-impl<'a> Watch<'a> {
-    fn new(jobs: &'a Jobs, identity: &'a Identity, pending: Vec<Id>) -> Watch<'a> {
-        Watch { jobs, identity, pending, over: Vec::new(), unknown: Vec::new() }
+impl<'a> JobPoll<'a> {
+    fn new(jobs: &'a Jobs, identity: &'a Identity, pending: Vec<Id>) -> JobPoll<'a> {
+        JobPoll { jobs, identity, pending, over: Vec::new(), unknown: Vec::new() }
     }
 
     fn events(&self) -> &'a dyn EventStore {
         self.jobs.events().as_ref()
     }
 
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn refresh(&mut self) -> Result<(), Error> {
         let mut still = Vec::new();
         for id in std::mem::take(&mut self.pending) {
             match self.jobs.store().get(id).await?.filter(|job| job.identity == *self.identity) {
                 None => self.unknown.push(id),
-                Some(job) if job.state.is_over() => self.over.push((id, job.state)),
+                Some(job) if job.state.is_finished() => self.over.push((id, job.state)),
                 Some(_) => still.push(id),
             }
         }

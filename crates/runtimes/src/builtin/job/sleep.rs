@@ -1,7 +1,7 @@
 //! `job.sleep`: does nothing for a while, as a job.
 
 use super::MAX_WAIT_MS;
-use crate::builtin::rules;
+use crate::builtin::validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,8 +21,8 @@ pub struct SleepResponse {
 }
 
 impl Request for SleepRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::number(broken, "/milliseconds", Some(self.milliseconds), 0..=MAX_WAIT_MS);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::number(violations, "/milliseconds", Some(self.milliseconds), 0..=MAX_WAIT_MS);
     }
 }
 
@@ -34,7 +34,7 @@ impl Tool for Sleep {
     const TITLE: &'static str = "Sleep";
     const DESCRIPTION: &'static str = "Waits so many milliseconds, at most 30000, and ends.";
     const TIMING: Timing = Timing::AsyncShort;
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_secs(35);
 
     async fn run(&self, request: SleepRequest, _: Context<'_>) -> Result<SleepResponse, Error> {

@@ -1,6 +1,6 @@
 //! `tool.list`: which tools there are, page by page.
 
-use crate::builtin::{Services, rules};
+use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ pub struct Listed {
 }
 
 impl Request for ListRequest {
-    fn check(&self, broken: &mut Vec<Violation>) {
-        rules::limit(broken, self.limit);
+    fn check(&self, violations: &mut Vec<Violation>) {
+        validate::limit(violations, self.limit);
     }
 }
 
@@ -72,7 +72,7 @@ impl Tool for List {
     const NAME: &'static str = "tool.list";
     const TITLE: &'static str = "List tools";
     const DESCRIPTION: &'static str = "Lists the tools that can be called, by canonical name.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     // A thousand tools with schemas of some size.
     const OUTPUT: usize = 16 << 20;
 

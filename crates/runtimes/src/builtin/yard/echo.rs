@@ -26,7 +26,7 @@ impl Tool for Echo {
     const NAME: &'static str = "yard.echo";
     const TITLE: &'static str = "Echo";
     const DESCRIPTION: &'static str = "Gives the message back.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: EchoRequest, _: Context<'_>) -> Result<EchoResponse, Error> {
         Ok(EchoResponse { message: request.message })

@@ -27,7 +27,7 @@ impl Tool for Ping {
     const NAME: &'static str = "yard.ping";
     const TITLE: &'static str = "Ping";
     const DESCRIPTION: &'static str = "Answers with pong and the server's time.";
-    const ANNOTATIONS: Annotations = Annotations::READS;
+    const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, _: PingRequest, _: Context<'_>) -> Result<PingResponse, Error> {
         Ok(PingResponse { message: "pong", server_time: self.0.now() })

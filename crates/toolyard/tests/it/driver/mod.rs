@@ -1,56 +1,56 @@
 //! Our own driver for the scenarios of the official conformance suite, which knows HTTP only: the same conversations over
 //! any transport, message by message, each answer held against the schema of its revision.
 
-mod grammar;
+mod client;
+pub mod context;
+pub mod coverage;
 mod network;
-mod peer;
 pub mod scenarios;
-pub mod stage;
 mod suite;
-pub mod table;
 pub mod transport;
+mod validator;
 
 use crate::docs::repository;
 use crate::examples::copy_folder;
 use crate::support::{Kind, Yard, marker};
-use grammar::Grammar;
+use context::{Connector, ScenarioContext};
+use coverage::{Coverage, HANDSHAKE, OLDER, OURS_HANDSHAKE, OURS_STATELESS, STATELESS, Set};
 use network::{Events, Socket};
 use serde_json::json;
-use stage::{Stage, Way};
 use suite::Suite;
-use table::{HANDSHAKE, How, OLDER, OURS_HANDSHAKE, OURS_STATELESS, STATELESS, Set};
 use transport::{Pipes, Transport};
+use validator::SchemaValidator;
 
 #[test]
 fn handshake_scenarios_hold_on_pipes() {
-    play_on_pipes("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Least { checks: 470, messages: 130 });
+    run_on_pipes("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Minimum { checks: 470, messages: 130 });
 }
 
 #[test]
 fn stateless_scenarios_hold_on_pipes() {
-    play_on_pipes("2026-07-28", &[STATELESS, OURS_STATELESS], Least { checks: 748, messages: 280 });
+    run_on_pipes("2026-07-28", &[STATELESS, OURS_STATELESS], Minimum { checks: 748, messages: 280 });
 }
 
 #[test]
 fn older_revisions_hold_on_pipes() {
-    play_on_pipes("2024-11-05", &[OLDER], Least { checks: 38, messages: 0 });
-    play_on_pipes("2025-03-26", &[OLDER], Least { checks: 40, messages: 18 });
-    play_on_pipes("2025-06-18", &[OLDER], Least { checks: 37, messages: 16 });
+    run_on_pipes("2024-11-05", &[OLDER], Minimum { checks: 38, messages: 0 });
+    run_on_pipes("2025-03-26", &[OLDER], Minimum { checks: 40, messages: 18 });
+    run_on_pipes("2025-06-18", &[OLDER], Minimum { checks: 37, messages: 16 });
 }
 
 #[test]
 fn handshake_scenarios_hold_on_legacy_events() {
-    play_on_events("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Least { checks: 470, messages: 130 });
+    run_on_sse("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Minimum { checks: 470, messages: 130 });
 }
 
 #[test]
 fn handshake_scenarios_hold_on_a_websocket() {
-    play_on_a_socket("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Least { checks: 470, messages: 130 });
+    run_on_websocket("2025-11-25", &[HANDSHAKE, OURS_HANDSHAKE], Minimum { checks: 470, messages: 130 });
 }
 
 #[test]
 fn stateless_scenarios_hold_on_a_websocket() {
-    play_on_a_socket("2026-07-28", &[STATELESS, OURS_STATELESS], Least { checks: 748, messages: 280 });
+    run_on_websocket("2026-07-28", &[STATELESS, OURS_STATELESS], Minimum { checks: 748, messages: 280 });
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn older_revisions_hold_on_legacy_events_and_on_a_websocket() {
     for (revision, checks, messages) in
         [("2024-11-05", 38, 0), ("2025-03-26", 40, 18), ("2025-06-18", 37, 16)]
     {
-        play_on_events(revision, &[OLDER], Least { checks, messages });
-        play_on_a_socket(revision, &[OLDER], Least { checks, messages });
+        run_on_sse(revision, &[OLDER], Minimum { checks, messages });
+        run_on_websocket(revision, &[OLDER], Minimum { checks, messages });
     }
 }
 
@@ -73,7 +73,7 @@ fn no_scenario_of_the_suite_is_forgotten() {
         let ours: Vec<&str> = set.iter().map(|(name, _)| *name).collect();
         assert_eq!(ours, suite.scenarios(revision), "{revision}");
         for (name, how) in set {
-            let (How::HttpOnly(reason) | How::Addressed(_, reason)) = how else { continue };
+            let (Coverage::HttpOnly(reason) | Coverage::NeedsAddress(_, reason)) = how else { continue };
             assert!(!reason.is_empty(), "{name}: why?");
         }
     }
@@ -89,74 +89,80 @@ pub fn fixtures(yard: &Yard) -> String {
 }
 
 /// How much was checked when the numbers were last raised: less means that something is no longer looked at.
-pub struct Least {
+pub struct Minimum {
     pub checks: usize,
     /// Messages held against the schema; the suite brings it.
     pub messages: usize,
 }
 
-fn play_on_pipes(revision: &'static str, sets: &[Set], least: Least) {
+fn run_on_pipes(revision: &'static str, sets: &[Set], minimum: Minimum) {
     let yard = Yard::new();
     let marker = fixtures(&yard);
     let open = || Box::new(Pipes::toolyard(&yard)) as Box<dyn Transport>;
-    play(revision, sets, (&yard, &marker), &open, least);
+    run_scenarios(revision, sets, (&yard, &marker), &open, minimum);
 }
 
-fn play_on_events(revision: &'static str, sets: &[Set], least: Least) {
+fn run_on_sse(revision: &'static str, sets: &[Set], minimum: Minimum) {
     let yard = Yard::new();
     let marker = fixtures(&yard);
     let server = yard.serve();
     let open = || Box::new(Events::connect(&server.address)) as Box<dyn Transport>;
-    let way = Way { open: &open, door: Some((&server.address, "/sse")) };
-    play_along(revision, sets, (&yard, &marker), way, least);
+    let connector = Connector { open: &open, endpoint: Some((&server.address, "/sse")) };
+    run_scenarios_with(revision, sets, (&yard, &marker), connector, minimum);
 }
 
-fn play_on_a_socket(revision: &'static str, sets: &[Set], least: Least) {
+fn run_on_websocket(revision: &'static str, sets: &[Set], minimum: Minimum) {
     let yard = Yard::new();
     let marker = fixtures(&yard);
     let server = yard.serve();
     let open = || Box::new(Socket::connect(&server.address)) as Box<dyn Transport>;
-    let way = Way { open: &open, door: Some((&server.address, "/ws")) };
-    play_along(revision, sets, (&yard, &marker), way, least);
+    let connector = Connector { open: &open, endpoint: Some((&server.address, "/ws")) };
+    run_scenarios_with(revision, sets, (&yard, &marker), connector, minimum);
 }
 
 /// Plays the scenarios with new connections made by `open`, and tells everything that did not hold.
-pub fn play(
+pub fn run_scenarios(
     revision: &'static str,
     sets: &[Set],
     fixtures: (&Yard, &str),
     open: &dyn Fn() -> Box<dyn Transport>,
-    least: Least,
+    minimum: Minimum,
 ) {
-    play_along(revision, sets, fixtures, Way { open, door: None }, least);
+    run_scenarios_with(revision, sets, fixtures, Connector { open, endpoint: None }, minimum);
 }
 
-fn play_along(revision: &'static str, sets: &[Set], fixtures: (&Yard, &str), way: Way<'_>, least: Least) {
-    let grammar = Grammar::of(revision);
+fn run_scenarios_with(
+    revision: &'static str,
+    sets: &[Set],
+    fixtures: (&Yard, &str),
+    connector: Connector<'_>,
+    minimum: Minimum,
+) {
+    let validator = SchemaValidator::of(revision);
     let (mut made, mut validated, mut wrong) = (0, 0, Vec::new());
     for (name, how) in sets.iter().copied().flatten() {
         let scenario = match how {
-            How::Played(scenario) => scenario,
-            How::Addressed(scenario, _) if way.door.is_some() => scenario,
-            How::Addressed(..) | How::HttpOnly(_) => continue,
+            Coverage::Run(scenario) => scenario,
+            Coverage::NeedsAddress(scenario, _) if connector.endpoint.is_some() => scenario,
+            Coverage::NeedsAddress(..) | Coverage::HttpOnly(_) => continue,
         };
-        let stage = Stage::new(revision, fixtures, way, grammar.as_ref());
-        scenario(&stage);
-        let failed = stage.checks.failed();
-        made += stage.checks.made();
-        validated += stage.checks.messages_validated();
+        let context = ScenarioContext::new(revision, fixtures, connector, validator.as_ref());
+        scenario(&context);
+        let failed = context.checks.failed();
+        made += context.checks.made();
+        validated += context.checks.messages_validated();
         if !failed.is_empty() {
             wrong.push(format!("{name}:\n  {}", failed.join("\n  ")));
         }
     }
     eprintln!("{revision}: {made} checks, {validated} messages held against the schema");
     assert!(wrong.is_empty(), "{revision}: {made} checks, but\n{}", wrong.join("\n"));
-    assert!(made >= least.checks, "{revision}: only {made} checks; it was {}", least.checks);
-    if grammar.is_some() {
+    assert!(made >= minimum.checks, "{revision}: only {made} checks; it was {}", minimum.checks);
+    if validator.is_some() {
         assert!(
-            validated >= least.messages,
+            validated >= minimum.messages,
             "{revision}: only {validated} messages; it was {}",
-            least.messages
+            minimum.messages
         );
     } else {
         eprintln!("{revision}: no schema to hold messages against (scripts/test installs the suite)");

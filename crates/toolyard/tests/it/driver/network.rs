@@ -1,7 +1,7 @@
 //! The ways to a server that keep one connection open: legacy HTTP+SSE and WebSocket.
 
 use super::transport::Transport;
-use crate::support::{Client, Frame, PATIENCE, WebSocket};
+use crate::support::{Client, Frame, TIMEOUT, WebSocket};
 use serde_json::Value;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -56,7 +56,7 @@ impl Transport for Events {
 
     fn close(self: Box<Self>) -> (Vec<Value>, Result<(), String>) {
         let _ = self.stream.shutdown(Shutdown::Both);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let ended = loop {
             match self.post("") {
                 404 => break Ok(()),
@@ -71,12 +71,12 @@ impl Transport for Events {
 /// `/ws`
 pub struct Socket {
     writer: TcpStream,
-    output: Receiver<Heard>,
+    output: Receiver<Received>,
     /// How the server ended it.
     last: Option<Frame>,
 }
 
-enum Heard {
+enum Received {
     Message(Value),
     Last(Frame),
 }
@@ -88,19 +88,19 @@ impl Socket {
         let (into, output) = channel();
         std::thread::spawn(move || {
             loop {
-                let heard = match socket.read() {
+                let received = match socket.read() {
                     Frame::Text(text) => {
-                        Heard::Message(serde_json::from_str(&text).unwrap_or(Value::String(text)))
+                        Received::Message(serde_json::from_str(&text).unwrap_or(Value::String(text)))
                     }
                     Frame::Ping => {
                         let _ = socket.write(&WebSocket::frame(0x8A, b""));
                         continue;
                     }
                     Frame::Pong(_) => continue,
-                    last => Heard::Last(last),
+                    last => Received::Last(last),
                 };
-                let over = matches!(heard, Heard::Last(_));
-                if into.send(heard).is_err() || over {
+                let over = matches!(received, Received::Last(_));
+                if into.send(received).is_err() || over {
                     return;
                 }
             }
@@ -117,8 +117,8 @@ impl Transport for Socket {
 
     fn receive(&mut self, until: Instant) -> Option<Value> {
         match self.output.recv_timeout(until.saturating_duration_since(Instant::now())).ok()? {
-            Heard::Message(message) => Some(message),
-            Heard::Last(frame) => {
+            Received::Message(message) => Some(message),
+            Received::Last(frame) => {
                 self.last = Some(frame);
                 None
             }
@@ -128,10 +128,10 @@ impl Transport for Socket {
     fn close(mut self: Box<Self>) -> (Vec<Value>, Result<(), String>) {
         let _ = self.writer.write_all(&WebSocket::frame(0x88, &1000u16.to_be_bytes()));
         let mut rest = Vec::new();
-        for heard in self.output.iter() {
-            match heard {
-                Heard::Message(message) => rest.push(message),
-                Heard::Last(frame) => self.last = Some(frame),
+        for received in self.output.iter() {
+            match received {
+                Received::Message(message) => rest.push(message),
+                Received::Last(frame) => self.last = Some(frame),
             }
         }
         let ended = match self.last {

@@ -1,6 +1,6 @@
 //! The official conformance suite, as far as the driver needs it: what it is made of.
 
-use crate::support::{PATIENCE, run_for};
+use crate::support::{TIMEOUT, run_for};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -23,7 +23,7 @@ impl Suite {
     pub fn scenarios(&self, revision: &str) -> Vec<String> {
         let mut command = Command::new(self.node());
         command.arg(self.program()).args(["list", "--requirements", revision]);
-        let text = run_for(command, PATIENCE).expect(0).stdout;
+        let text = run_for(command, TIMEOUT).expect(0).stdout;
         let mut found = Vec::new();
         let mut among_servers = false;
         for line in text.lines() {

@@ -1,6 +1,6 @@
 //! What a scenario needs of a way to a server. The same scenarios run over every transport that can do this.
 
-use crate::support::{PATIENCE, Yard, planted};
+use crate::support::{TIMEOUT, Yard, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -40,12 +40,12 @@ impl Pipes {
         std::thread::spawn(move || {
             let mut said = Vec::new();
             let _ = stderr.read_to_end(&mut said);
-            planted::keep(&said);
+            planted::record_output(&said);
         });
         let (into, output) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                planted::keep(line.as_bytes());
+                planted::record_output(line.as_bytes());
                 // What is not JSON must show in a scenario, so it is passed on as the text that it is.
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 if into.send(message).is_err() {
@@ -57,7 +57,7 @@ impl Pipes {
     }
 
     fn wait(&mut self) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.child.try_wait().unwrap() {
                 Some(status) if status.success() => return Ok(()),

@@ -1,7 +1,7 @@
 //! The escape suite: every way out that we know of, tried from inside a tool of the real program, at each level that
 //! claims to stop it, as root and as an ordinary user. What it finds is the table in `docs/sandbox.md`.
 
-use crate::support::{As, Server, Yard, assert_no_survivor, marker};
+use crate::support::{RunAs, Server, Yard, assert_no_survivor, marker};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -47,7 +47,7 @@ const ATTEMPTS: &[(&str, &str, bool)] = &[
 ];
 
 /// A yard with an attacking tool, and things outside that it must not reach.
-struct World {
+struct Fixture {
     yard: Yard,
     server: Server,
     outside: PathBuf,
@@ -57,8 +57,8 @@ struct World {
     _sockets: [UnixListener; 2],
 }
 
-impl World {
-    fn new(run_as: As, level: &str) -> World {
+impl Fixture {
+    fn new(run_as: RunAs, level: &str) -> Fixture {
         let yard = Yard::of(run_as);
         let marker = marker();
         let outside = std::env::temp_dir().join(format!("outside-{marker}"));
@@ -85,7 +85,7 @@ impl World {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         udp.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        World { yard, server, outside, marker, tcp, udp, _sockets: [by_path, by_name] }
+        Fixture { yard, server, outside, marker, tcp, udp, _sockets: [by_path, by_name] }
     }
 
     /// Whether the attempt got out, and what it said.
@@ -94,7 +94,7 @@ impl World {
             "udp" => self.udp.local_addr().unwrap().port(),
             _ => self.tcp.local_addr().unwrap().port(),
         };
-        let world = json!({
+        let fixture = json!({
             "how": how,
             "outside": self.outside,
             "home": self.yard.home(),
@@ -102,7 +102,7 @@ impl World {
             "port": port,
             "pid": self.server.pid(),
         });
-        let answer = self.server.post("attack", world.to_string()).json();
+        let answer = self.server.post("attack", fixture.to_string()).json();
         let arrived = how == "udp" && self.udp.recv(&mut [0; 16]).is_ok();
         // A bomb may be stopped by force; every other attempt must come to its end and say that it failed.
         let bomb = matches!(how, "fork_bomb" | "memory_bomb" | "fill_the_disk");
@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.outside);
     }
@@ -175,23 +175,23 @@ fn what_cannot_be_enforced_is_refused_unless_the_yard_says_otherwise() {
 }
 
 fn attempts_at(level: &str, claims: impl Fn(bool) -> bool) {
-    for run_as in As::all() {
-        let world = World::new(run_as, level);
-        let (_, first) = world.escapes("read_outside");
+    for run_as in RunAs::all() {
+        let fixture = Fixture::new(run_as, level);
+        let (_, first) = fixture.escapes("read_outside");
         assert_eq!(first["meta"]["sandbox"], *level, "{run_as:?}: {first}");
         let mut out = Vec::new();
         for (how, what, claimed) in ATTEMPTS {
             if claims(*claimed) {
-                let (escaped, answer) = world.escapes(how);
+                let (escaped, answer) = fixture.escapes(how);
                 if escaped {
                     out.push(format!("{what} ({how}): {answer}"));
                 }
             }
         }
         assert!(out.is_empty(), "{level}, {run_as:?}: {} got out:\n{}", out.len(), out.join("\n"));
-        assert!(!world.outside.join("written").exists() && !world.yard.path("written").exists());
-        let marker = world.marker.clone();
-        drop(world);
+        assert!(!fixture.outside.join("written").exists() && !fixture.yard.path("written").exists());
+        let marker = fixture.marker.clone();
+        drop(fixture);
         assert_no_survivor(&marker, Duration::from_secs(5));
     }
 }
@@ -209,12 +209,12 @@ fn nothing_gets_past_landlock_and_seccomp_that_they_claim_to_stop() {
 /// The suite can fail: without walls most attempts work.
 #[test]
 fn without_walls_the_attempts_do_work() {
-    let world = World::new(As::Me, "full");
-    let file = world.yard.path("tools/attack.tool.yaml");
+    let fixture = Fixture::new(RunAs::CurrentUser, "full");
+    let file = fixture.yard.path("tools/attack.tool.yaml");
     let text = fs::read_to_string(&file).unwrap();
     let open = text.lines().filter(|line| !line.starts_with("sandbox")).collect::<Vec<_>>().join("\n");
     fs::write(&file, open + "\nsandbox: none\n").unwrap();
-    let again = world.yard.serve();
+    let again = fixture.yard.serve();
     for how in [
         "read_outside",
         "write_outside",
@@ -223,9 +223,9 @@ fn without_walls_the_attempts_do_work() {
         "tcp",
         "signal_another_process",
     ] {
-        let world_json = json!({"how": how, "outside": world.outside, "home": world.yard.home(), "marker": world.marker,
-            "port": world.tcp.local_addr().unwrap().port(), "pid": again.pid()});
-        let answer = again.post("attack", world_json.to_string()).json();
+        let attempt_json = json!({"how": how, "outside": fixture.outside, "home": fixture.yard.home(), "marker": fixture.marker,
+            "port": fixture.tcp.local_addr().unwrap().port(), "pid": again.pid()});
+        let answer = again.post("attack", attempt_json.to_string()).json();
         // The pid namespace that holds the tree hides processes even then.
         let expected = how != "signal_another_process";
         assert_eq!(answer["body"]["escaped"], json!(expected), "{how}: {answer}");
@@ -236,7 +236,7 @@ fn without_walls_the_attempts_do_work() {
 fn a_list_of_hosts_opens_those_hosts_and_no_other() {
     let allowed = crate::support::Upstream::json("{\"reached\": true}");
     let other = crate::support::Upstream::json("{}");
-    for run_as in As::all() {
+    for run_as in RunAs::all() {
         let yard = Yard::of(run_as);
         let code = "import socket, urllib.request\n\
             def run(url, direct):\n    \
@@ -284,7 +284,7 @@ fn what_has_no_walls_says_so() {
 
 #[test]
 fn an_interpreter_in_the_home_folder_works_in_the_box() {
-    for run_as in As::all() {
+    for run_as in RunAs::all() {
         let yard = Yard::of(run_as);
         let versions = yard.home().join(".manager/versions/3");
         let made = std::process::Command::new("/usr/bin/python3")
@@ -308,7 +308,7 @@ fn an_interpreter_in_the_home_folder_works_in_the_box() {
             &json!({"home": yard.home()}).to_string(),
             "--json",
         ]);
-        let envelope = crate::support::run_for(command, crate::support::PATIENCE).json();
+        let envelope = crate::support::run_for(command, crate::support::TIMEOUT).json();
         assert_eq!(envelope["data"], json!({"prefix": versions, "home": false}), "{run_as:?}: {envelope}");
     }
 }

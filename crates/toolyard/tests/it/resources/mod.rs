@@ -1,9 +1,9 @@
 //! Resources with the real program: files of the yard, opened folders and what Toolyard keeps, over HTTP, stdio and the
 //! command line. Nothing leads out of a root, whatever is tried.
 
+mod builtin;
 mod changes;
 mod escapes;
-mod kept;
 mod roots;
 
 use crate::mcp::{Pipes, initialize, post, stateless};

@@ -1,6 +1,6 @@
 //! HTTP/1.1 by hand: enough to say exactly what a well- or ill-behaved client would.
 
-use super::{PATIENCE, planted};
+use super::{TIMEOUT, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,13 +12,13 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
@@ -39,7 +39,7 @@ impl Client {
     pub fn try_connect(address: &str) -> std::io::Result<Client> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Ok(Client { address: address.to_owned(), reader: BufReader::new(stream) })
     }
 
@@ -65,17 +65,17 @@ impl Client {
     }
 
     /// Reads one answer; an error when the server is gone.
-    pub fn read(&mut self) -> std::io::Result<Answer> {
+    pub fn read(&mut self) -> std::io::Result<HttpResponse> {
         let mut answer = self.head()?;
         let length = answer.header("content-length").and_then(|value| value.parse().ok());
         answer.body = vec![0; length.ok_or(std::io::ErrorKind::UnexpectedEof)?];
         self.reader.read_exact(&mut answer.body)?;
-        planted::keep(&answer.body);
+        planted::record_output(&answer.body);
         Ok(answer)
     }
 
     /// The answer without its body, which is a stream.
-    pub fn head(&mut self) -> std::io::Result<Answer> {
+    pub fn head(&mut self) -> std::io::Result<HttpResponse> {
         let gone = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let status = self.line()?;
         let status = status.split_whitespace().nth(1).and_then(|code| code.parse().ok()).ok_or_else(gone)?;
@@ -87,7 +87,7 @@ impl Client {
                 None => break,
             }
         }
-        Ok(Answer { status, headers, body: Vec::new() })
+        Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 
     /// The next message of a stream of events; `None` at its end.
@@ -103,7 +103,7 @@ impl Client {
             let size = usize::from_str_radix(&size, 16).unwrap();
             let mut chunk = vec![0; size + 2];
             self.reader.read_exact(&mut chunk)?;
-            planted::keep(&chunk);
+            planted::record_output(&chunk);
             let text = String::from_utf8(chunk).unwrap();
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
             match field("data: ").filter(|data| !data.is_empty()) {
@@ -125,7 +125,7 @@ impl Client {
     }
 
     #[track_caller]
-    pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpResponse {
         self.write(method, path, headers, body).unwrap();
         self.read().unwrap()
     }
@@ -135,7 +135,7 @@ impl Client {
         match self.reader.read_line(&mut line)? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => {
-                planted::keep(line.as_bytes());
+                planted::record_output(line.as_bytes());
                 Ok(line.trim_end().to_owned())
             }
         }

@@ -8,17 +8,17 @@ mod upstream;
 mod websocket;
 mod yard;
 
-pub use client::{Answer, Client};
-pub use process::{Ran, Running, Server, run_for, signal, toolyard_path};
+pub use client::{Client, HttpResponse};
+pub use process::{CommandOutput, Running, Server, run_for, signal, toolyard_path};
 pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
 pub use websocket::{Frame, WebSocket};
-pub use yard::{As, Kind, Yard};
+pub use yard::{Kind, RunAs, Yard};
 
 use std::time::{Duration, Instant};
 
 /// Long enough that only a hang reaches it, also on a machine that builds something else meanwhile.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Asks again and again until the answer is yes; panics with `what` when it never is.
 pub fn eventually(what: &str, limit: Duration, mut ask: impl FnMut() -> bool) -> Duration {

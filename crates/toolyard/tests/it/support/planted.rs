@@ -31,7 +31,7 @@ pub fn is_searched_for() -> bool {
 }
 
 /// What the program said to anyone, for the search. Each test process has a file of its own.
-pub fn keep(output: &[u8]) {
+pub fn record_output(output: &[u8]) {
     if !is_searched_for() {
         return;
     }

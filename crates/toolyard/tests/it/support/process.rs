@@ -1,7 +1,7 @@
 //! The program as a process: run to its end within a limit, or as a server.
 
-use super::client::{Answer, Client};
-use super::{PATIENCE, eventually, planted};
+use super::client::{Client, HttpResponse};
+use super::{TIMEOUT, eventually, planted};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ pub fn toolyard_path() -> PathBuf {
 
 /// How a command ended and what it printed.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// The exit code; 128 + n when a signal ended it.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// What stdout holds, which must be one JSON value.
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -32,7 +32,7 @@ impl Ran {
     }
 
     #[track_caller]
-    pub fn expect(self, code: i32) -> Ran {
+    pub fn expect(self, code: i32) -> CommandOutput {
         assert_eq!(self.code, code, "{self:#?}");
         self
     }
@@ -40,7 +40,7 @@ impl Ran {
 
 /// Runs it to its end; a program that takes longer than `limit` is killed and the test fails.
 #[track_caller]
-pub fn run_for(command: Command, limit: Duration) -> Ran {
+pub fn run_for(command: Command, limit: Duration) -> CommandOutput {
     Running::start(command).finish(limit)
 }
 
@@ -60,11 +60,11 @@ impl Running {
     }
 
     #[track_caller]
-    pub fn finish(mut self, limit: Duration) -> Ran {
+    pub fn finish(mut self, limit: Duration) -> CommandOutput {
         let status = wait(&mut self.child, limit);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program prints UTF-8");
         let (stdout, stderr) = (text(self.stdout.join().unwrap()), text(self.stderr.join().unwrap()));
-        Ran { code: code(status), stdout, stderr }
+        CommandOutput { code: code(status), stdout, stderr }
     }
 }
 
@@ -72,7 +72,7 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes).unwrap();
-        planted::keep(&bytes);
+        planted::record_output(&bytes);
         bytes
     })
 }
@@ -118,7 +118,7 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
-        planted::keep(line.as_bytes());
+        planted::record_output(line.as_bytes());
         let address = line.split_once("http://").and_then(|(_, rest)| rest.split_whitespace().next());
         let address = address.unwrap_or_else(|| {
             let _ = child.kill();
@@ -136,11 +136,11 @@ impl Server {
     }
 
     /// One request on a connection of its own.
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> HttpResponse {
         self.client().send("GET", path, &[], b"")
     }
 
-    pub fn post(&self, tool: &str, body: impl AsRef<[u8]>) -> Answer {
+    pub fn post(&self, tool: &str, body: impl AsRef<[u8]>) -> HttpResponse {
         self.client().send("POST", &format!("/mcp/tool/{tool}"), &[], body.as_ref())
     }
 
@@ -167,7 +167,7 @@ impl Server {
     /// Asks it to stop and gives its exit code.
     pub fn stop(mut self) -> i32 {
         signal(self.pid(), libc::SIGTERM);
-        self.wait(PATIENCE)
+        self.wait(TIMEOUT)
     }
 
     pub fn wait(&mut self, limit: Duration) -> i32 {
@@ -180,7 +180,7 @@ impl Server {
     }
 
     pub fn wait_until_ready(&self) {
-        eventually("the server answers", PATIENCE, || self.get("/healthz").status == 200);
+        eventually("the server answers", TIMEOUT, || self.get("/healthz").status == 200);
     }
 }
 
@@ -196,7 +196,7 @@ fn gather(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     let into = text.clone();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            planted::keep(line.as_bytes());
+            planted::record_output(line.as_bytes());
             let mut text = into.lock().unwrap();
             text.push_str(&line);
             text.push('\n');

@@ -1,6 +1,6 @@
 //! The program on a terminal: what it shows is read, what a person would type is typed.
 
-use super::{PATIENCE, eventually};
+use super::{TIMEOUT, eventually};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -51,7 +51,7 @@ impl Terminal {
                 self.seen += at + text.len();
                 return;
             }
-            assert!(started.elapsed() < PATIENCE, "no {text:?} on the screen: {shown:?}");
+            assert!(started.elapsed() < TIMEOUT, "no {text:?} on the screen: {shown:?}");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
@@ -67,7 +67,7 @@ impl Terminal {
     /// The exit code (128 + n after a signal) and what stdout holds.
     pub fn finish(mut self) -> (i32, String) {
         let mut status = None;
-        eventually("the program ends", PATIENCE, || {
+        eventually("the program ends", TIMEOUT, || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });

@@ -1,6 +1,6 @@
 //! A WebSocket by hand, so that a test can break any rule it wants.
 
-use super::client::{Answer, Client};
+use super::client::{Client, HttpResponse};
 use super::planted;
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -40,7 +40,7 @@ impl WebSocket {
     }
 
     /// With exactly these headers.
-    pub fn try_connect(address: &str, headers: &[(&str, &str)]) -> (Answer, WebSocket) {
+    pub fn try_connect(address: &str, headers: &[(&str, &str)]) -> (HttpResponse, WebSocket) {
         let mut client = Client::connect(address);
         client.write("GET", "/ws", headers, b"").unwrap();
         let answer = client.head().unwrap();
@@ -80,9 +80,9 @@ impl WebSocket {
         self.try_read().unwrap_or(Frame::End)
     }
 
-    pub fn set_patience(&self, patience: Duration) {
-        self.reader.get_ref().set_read_timeout(Some(patience)).unwrap();
-        self.reader.get_ref().set_write_timeout(Some(patience)).unwrap();
+    pub fn set_timeouts(&self, timeout: Duration) {
+        self.reader.get_ref().set_read_timeout(Some(timeout)).unwrap();
+        self.reader.get_ref().set_write_timeout(Some(timeout)).unwrap();
     }
 
     /// The same connection, to write while another thread reads.
@@ -108,7 +108,7 @@ impl WebSocket {
         };
         let mut payload = vec![0; length];
         self.reader.read_exact(&mut payload)?;
-        planted::keep(&payload);
+        planted::record_output(&payload);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         Ok(match head[0] & 0x0F {
             1 => Frame::Text(text(&payload)),

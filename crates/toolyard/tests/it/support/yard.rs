@@ -1,7 +1,7 @@
 //! Yards in temporary folders, and the program that works on them.
 
-use super::process::{Ran, Server, run_for, toolyard_path};
-use super::{PATIENCE, is_root, planted};
+use super::process::{CommandOutput, Server, run_for, toolyard_path};
+use super::{TIMEOUT, is_root, planted};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,30 +11,30 @@ use std::process::Command;
 /// A folder with tools, removed when dropped unless it is searched later.
 pub struct Yard {
     base: PathBuf,
-    run_as: As,
+    run_as: RunAs,
     /// What its commands get beside the search path and the home.
     variables: Vec<(String, String)>,
 }
 
 /// Who runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum As {
+pub enum RunAs {
     /// Whoever runs the tests.
-    Me,
+    CurrentUser,
     /// An ordinary user; only root can become one.
-    Nobody,
+    NoopCaller,
 }
 
 const NOBODY: u32 = 65534;
 
-impl As {
+impl RunAs {
     /// Every identity that can be tried here.
-    pub fn all() -> Vec<As> {
+    pub fn all() -> Vec<RunAs> {
         if is_root() {
-            return vec![As::Me, As::Nobody];
+            return vec![RunAs::CurrentUser, RunAs::NoopCaller];
         }
         eprintln!("not root: only the case of an ordinary user is tested");
-        vec![As::Me]
+        vec![RunAs::CurrentUser]
     }
 }
 
@@ -52,7 +52,7 @@ impl Kind {
 
 impl Yard {
     pub fn new() -> Yard {
-        Yard::of(As::Me)
+        Yard::of(RunAs::CurrentUser)
     }
 
     /// Knows no secret, as most yards do.
@@ -68,7 +68,7 @@ impl Yard {
         self
     }
 
-    pub fn of(run_as: As) -> Yard {
+    pub fn of(run_as: RunAs) -> Yard {
         let base = std::env::temp_dir().join(format!("toolyard-it-{}", super::unique()));
         fs::create_dir(&base).unwrap();
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
@@ -138,8 +138,8 @@ impl Yard {
     pub fn command(&self) -> Command {
         let program = self.program();
         let mut command = match self.run_as {
-            As::Me => Command::new(program),
-            As::Nobody => {
+            RunAs::CurrentUser => Command::new(program),
+            RunAs::NoopCaller => {
                 let mut command = Command::new("setpriv");
                 command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
                 command.arg("--clear-groups").arg(program);
@@ -156,15 +156,15 @@ impl Yard {
 
     /// Runs a command of the program to its end.
     #[track_caller]
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.command();
         command.args(arguments);
-        run_for(command, PATIENCE)
+        run_for(command, TIMEOUT)
     }
 
     /// Runs `call` with `--json`.
     #[track_caller]
-    pub fn call(&self, name: &str, arguments: &Value) -> (Ran, Value) {
+    pub fn call(&self, name: &str, arguments: &Value) -> (CommandOutput, Value) {
         let ran = self.run(&["call", name, &arguments.to_string(), "--json"]);
         let envelope = ran.json();
         (ran, envelope)
@@ -191,7 +191,7 @@ impl Yard {
     fn program(&self) -> PathBuf {
         let built = toolyard_path();
         let open = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0);
-        if self.run_as == As::Me || built.ancestors().all(open) {
+        if self.run_as == RunAs::CurrentUser || built.ancestors().all(open) {
             return built;
         }
         let copy = self.base.join("toolyard");
@@ -202,7 +202,7 @@ impl Yard {
     }
 
     fn give(&self, path: &Path) {
-        if self.run_as == As::Nobody {
+        if self.run_as == RunAs::NoopCaller {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             // Folders made on the way to it belong to the user too.
             let root = self.root();

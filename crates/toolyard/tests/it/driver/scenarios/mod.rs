@@ -1,13 +1,13 @@
 //! The scenarios of the official suite, written against messages instead of HTTP, and some of our own.
 
-pub mod door;
+pub mod dns_rebinding;
+pub mod input_required;
 pub mod lifecycle;
 pub mod prompts;
-pub mod questions;
 pub mod resources;
-pub mod rounds;
+pub mod server_requests;
 pub mod stateless;
 pub mod subscriptions;
-pub mod task_questions;
+pub mod task_input;
 pub mod tasks;
 pub mod tools;

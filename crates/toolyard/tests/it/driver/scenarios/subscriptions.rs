@@ -1,7 +1,7 @@
 //! Streams of changes.
 
-use crate::driver::peer::Peer;
-use crate::driver::stage::Stage;
+use crate::driver::client::McpClient;
+use crate::driver::context::ScenarioContext;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 
-pub fn acknowledged_tagged_and_filtered(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let id = subscribe(stage, &mut peer, &json!({"toolsListChanged": true}));
-    peer.call("test_trigger_tool_change", json!({}));
-    let change = peer.hear(TOOLS_CHANGED, 0);
-    stage.checks.equal("a change has the id of its stream", tag(&change), id.clone());
-    let narrow = subscribe(stage, &mut peer, &json!({"promptsListChanged": true}));
-    peer.heard.clear();
-    peer.call("test_trigger_tool_change", json!({}));
-    peer.hear(TOOLS_CHANGED, 0);
-    peer.listen(Duration::from_millis(700));
-    let wrong: Vec<&Value> = peer.heard.iter().filter(|one| *tag(one) == narrow).collect();
-    stage.checks.that("what was not asked for does not come", wrong.is_empty(), &json!(wrong));
-    peer.notify("notifications/cancelled", json!({"requestId": id}));
-    peer.listen(Duration::from_millis(200));
-    peer.heard.clear();
-    peer.call("test_trigger_tool_change", json!({}));
-    peer.listen(Duration::from_millis(700));
-    let late = peer.notifications(TOOLS_CHANGED);
-    stage.checks.that("after its end a stream is silent", late.is_empty(), &json!(late));
-    peer.call("test_trigger_tool_change", json!({}));
+pub fn acknowledged_tagged_and_filtered(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let id = subscribe(context, &mut client, &json!({"toolsListChanged": true}));
+    client.call("test_trigger_tool_change", json!({}));
+    let change = client.wait_for_notification(TOOLS_CHANGED, 0);
+    context.checks.equal("a change has the id of its stream", tag(&change), id.clone());
+    let narrow = subscribe(context, &mut client, &json!({"promptsListChanged": true}));
+    client.received.clear();
+    client.call("test_trigger_tool_change", json!({}));
+    client.wait_for_notification(TOOLS_CHANGED, 0);
+    client.listen(Duration::from_millis(700));
+    let wrong: Vec<&Value> = client.received.iter().filter(|one| *tag(one) == narrow).collect();
+    context.checks.that("what was not asked for does not come", wrong.is_empty(), &json!(wrong));
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    client.listen(Duration::from_millis(200));
+    client.received.clear();
+    client.call("test_trigger_tool_change", json!({}));
+    client.listen(Duration::from_millis(700));
+    let late = client.notifications(TOOLS_CHANGED);
+    context.checks.that("after its end a stream is silent", late.is_empty(), &json!(late));
+    client.call("test_trigger_tool_change", json!({}));
     // Whoever connects to the same server next must not meet this change half done.
-    peer.listen(Duration::from_millis(700));
-    peer.close();
+    client.listen(Duration::from_millis(700));
+    client.close();
 }
 
-pub fn changed_lists(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let discovered = peer.result("server/discover", json!({}));
+pub fn changed_lists(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let discovered = client.result("server/discover", json!({}));
     // What differs after the change: which tools there are; what the prompt says.
     let prompt = json!({"name": "test_changing_prompt"});
     for (capability, wish, trigger, change, (method, params)) in [
@@ -51,66 +51,66 @@ pub fn changed_lists(stage: &Stage) {
         ),
     ] {
         let told = &discovered["capabilities"][capability]["listChanged"];
-        stage.checks.equal(&format!("changes of {capability} are told"), told, true);
-        subscribe(stage, &mut peer, &json!({wish: true}));
-        peer.heard.clear();
-        let before = peer.result(method, params.clone());
-        peer.call(trigger, json!({}));
-        let heard = peer.hear(change, 0);
-        stage.checks.equal("the change is told", &heard["method"], change);
-        let after = peer.result(method, params);
-        stage.checks.that("and is there", before != after, &after);
-        peer.call(trigger, json!({}));
-        peer.hear(change, 1);
+        context.checks.equal(&format!("changes of {capability} are told"), told, true);
+        subscribe(context, &mut client, &json!({wish: true}));
+        client.received.clear();
+        let before = client.result(method, params.clone());
+        client.call(trigger, json!({}));
+        let received = client.wait_for_notification(change, 0);
+        context.checks.equal("the change is told", &received["method"], change);
+        let after = client.result(method, params);
+        context.checks.that("and is there", before != after, &after);
+        client.call(trigger, json!({}));
+        client.wait_for_notification(change, 1);
     }
-    peer.close();
+    client.close();
 }
 
 /// In a session the change of the list comes by itself.
-pub fn changed_tools_in_a_session(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    peer.call("test_trigger_tool_change", json!({}));
-    let change = peer.hear(TOOLS_CHANGED, 0);
-    stage.checks.equal("the change is told", &change["method"], TOOLS_CHANGED);
-    peer.call("test_trigger_tool_change", json!({}));
-    peer.hear(TOOLS_CHANGED, 1);
-    peer.close();
+pub fn changed_tools_in_a_session(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    client.call("test_trigger_tool_change", json!({}));
+    let change = client.wait_for_notification(TOOLS_CHANGED, 0);
+    context.checks.equal("the change is told", &change["method"], TOOLS_CHANGED);
+    client.call("test_trigger_tool_change", json!({}));
+    client.wait_for_notification(TOOLS_CHANGED, 1);
+    client.close();
 }
 
 /// The suite skips this one: it has no way to listen. A task tells every change of its state on the stream.
-pub fn task_states(stage: &Stage) {
+pub fn task_states(context: &ScenarioContext) {
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let mut peer = stage.connect(tasks);
-    let created = peer.call("slow_compute", json!({"seconds": 1}));
+    let mut client = context.connect(tasks);
+    let created = client.call("slow_compute", json!({"seconds": 1}));
     let task = created["taskId"].clone();
-    let id = subscribe(stage, &mut peer, &json!({"taskIds": [task]}));
+    let id = subscribe(context, &mut client, &json!({"taskIds": [task]}));
     let mut last = Value::Null;
     for nth in 0.. {
-        last = peer.hear("notifications/tasks", nth);
-        stage.checks.always("it is that task", last["params"]["taskId"] == task, &last);
-        stage.checks.always("on that stream", *tag(&last) == id, &last);
+        last = client.wait_for_notification("notifications/tasks", nth);
+        context.checks.always("it is that task", last["params"]["taskId"] == task, &last);
+        context.checks.always("on that stream", *tag(&last) == id, &last);
         if last.is_null() || !matches!(last["params"]["status"].as_str(), Some("working")) {
             break;
         }
     }
-    stage.checks.equal("up to the end", &last["params"]["status"], "completed");
+    context.checks.equal("up to the end", &last["params"]["status"], "completed");
     let text = &last["params"]["result"]["content"][0]["text"];
-    stage.checks.equal("with the result", text, "Computed for 1 s");
-    peer.close();
-    let mut peer = stage.connect(json!({}));
-    let answer = peer.request("subscriptions/listen", json!({"notifications": {"taskIds": [task]}}));
-    stage.checks.refused("not without the extension", &answer, -32021);
-    peer.close();
+    context.checks.equal("with the result", text, "Computed for 1 s");
+    client.close();
+    let mut client = context.connect(json!({}));
+    let answer = client.request("subscriptions/listen", json!({"notifications": {"taskIds": [task]}}));
+    context.checks.refused("not without the extension", &answer, -32021);
+    client.close();
 }
 
 /// Opens a stream and takes its acknowledgement, which must be the first thing on it.
-fn subscribe(stage: &Stage, peer: &mut Peer, wishes: &Value) -> Value {
-    peer.heard.clear();
-    let id = peer.start("subscriptions/listen", json!({"notifications": wishes}));
-    let first = peer.hear(ACKNOWLEDGED, 0);
-    stage.checks.equal("the stream begins with its acknowledgement", tag(&first), id.clone());
-    stage.checks.equal("nothing came before", &peer.heard[0]["method"], ACKNOWLEDGED);
-    stage.checks.equal("all that was wished for", &first["params"]["notifications"], wishes.clone());
+fn subscribe(context: &ScenarioContext, client: &mut McpClient, wishes: &Value) -> Value {
+    client.received.clear();
+    let id = client.start("subscriptions/listen", json!({"notifications": wishes}));
+    let first = client.wait_for_notification(ACKNOWLEDGED, 0);
+    context.checks.equal("the stream begins with its acknowledgement", tag(&first), id.clone());
+    context.checks.equal("nothing came before", &client.received[0]["method"], ACKNOWLEDGED);
+    context.checks.equal("all that was wished for", &first["params"]["notifications"], wishes.clone());
     id
 }
 

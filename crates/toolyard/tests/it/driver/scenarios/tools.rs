@@ -1,162 +1,166 @@
 //! Lists of tools and what calls give back.
 
-use crate::driver::stage::Stage;
+use crate::driver::context::ScenarioContext;
 use serde_json::{Value, json};
 
-pub fn list(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
+pub fn list(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
     let (mut tools, mut cursor) = (Vec::new(), Value::Null);
     loop {
         let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
-        let page = peer.result("tools/list", params);
+        let page = client.result("tools/list", params);
         tools.extend(page["tools"].as_array().cloned().unwrap_or_default());
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;
         }
     }
-    stage.checks.that("there are tools", tools.len() >= 10, &json!(tools.len()));
+    context.checks.that("there are tools", tools.len() >= 10, &json!(tools.len()));
     let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_./-".contains(&b);
     for tool in &tools {
         let name = tool["name"].as_str().unwrap_or_default();
-        stage.checks.that(
+        context.checks.that(
             "a tool is named well",
             (1..=64).contains(&name.len()) && name.bytes().all(allowed),
             tool,
         );
-        stage.checks.that("a tool is described", text(&tool["description"]), tool);
-        stage.checks.equal("a tool takes an object", &tool["inputSchema"]["type"], "object");
+        context.checks.that("a tool is described", text(&tool["description"]), tool);
+        context.checks.equal("a tool takes an object", &tool["inputSchema"]["type"], "object");
     }
     let mut names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    let again = peer.result("tools/list", json!({}));
+    let again = client.result("tools/list", json!({}));
     let second: Vec<&str> =
         again["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
-    stage.checks.that("the order is always the same", names.starts_with(&second), &json!([names, second]));
+    context.checks.that("the order is always the same", names.starts_with(&second), &json!([names, second]));
     let count = names.len();
     names.sort_unstable();
     names.dedup();
-    stage.checks.equal("no name stands for two tools", &json!(names.len()), count);
-    peer.close();
+    context.checks.equal("no name stands for two tools", &json!(names.len()), count);
+    client.close();
 }
 
-pub fn simple_text(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.result("tools/call", json!({"name": "test_simple_text"}));
+pub fn simple_text(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.result("tools/call", json!({"name": "test_simple_text"}));
     let text = "This is a simple text response for testing.";
-    stage.checks.equal("a text", &result["content"], json!([{"type": "text", "text": text}]));
-    stage.checks.that("not an error", result["isError"] != true, &result);
-    peer.close();
+    context.checks.equal("a text", &result["content"], json!([{"type": "text", "text": text}]));
+    context.checks.that("not an error", result["isError"] != true, &result);
+    client.close();
 }
 
-pub fn image(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.call("test_image_content", json!({}));
-    is_image(stage, &result["content"][0]);
-    peer.close();
+pub fn image(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.call("test_image_content", json!({}));
+    is_image(context, &result["content"][0]);
+    client.close();
 }
 
-pub fn audio(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.call("test_audio_content", json!({}));
+pub fn audio(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.call("test_audio_content", json!({}));
     let block = &result["content"][0];
-    stage.checks.equal("a sound", &block["type"], "audio");
-    stage.checks.equal("of its type", &block["mimeType"], "audio/wav");
-    stage.checks.that("with data", starts_with(&block["data"], "UklGR"), block);
-    peer.close();
+    context.checks.equal("a sound", &block["type"], "audio");
+    context.checks.equal("of its type", &block["mimeType"], "audio/wav");
+    context.checks.that("with data", starts_with(&block["data"], "UklGR"), block);
+    client.close();
 }
 
-pub fn embedded_resource(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.call("test_embedded_resource", json!({}));
+pub fn embedded_resource(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.call("test_embedded_resource", json!({}));
     let resource = json!({"uri": "test://embedded-resource", "mimeType": "text/plain",
                           "text": "This is an embedded resource content."});
-    stage.checks.equal("a resource", &result["content"], json!([{"type": "resource", "resource": resource}]));
-    peer.close();
+    context.checks.equal(
+        "a resource",
+        &result["content"],
+        json!([{"type": "resource", "resource": resource}]),
+    );
+    client.close();
 }
 
-pub fn mixed_content(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.call("test_multiple_content_types", json!({}));
+pub fn mixed_content(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.call("test_multiple_content_types", json!({}));
     let content = &result["content"];
-    stage.checks.equal("three blocks", &json!(content.as_array().map(Vec::len)), 3);
-    stage.checks.equal(
+    context.checks.equal("three blocks", &json!(content.as_array().map(Vec::len)), 3);
+    context.checks.equal(
         "a text first",
         &content[0],
         json!({"type": "text", "text": "Multiple content types test:"}),
     );
-    is_image(stage, &content[1]);
-    stage.checks.equal("a resource last", &content[2]["resource"]["uri"], "test://mixed-content-resource");
-    stage.checks.equal("of its type", &content[2]["resource"]["mimeType"], "application/json");
+    is_image(context, &content[1]);
+    context.checks.equal("a resource last", &content[2]["resource"]["uri"], "test://mixed-content-resource");
+    context.checks.equal("of its type", &content[2]["resource"]["mimeType"], "application/json");
     let inner =
         content[2]["resource"]["text"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    stage.checks.equal("with its text", &json!(inner), json!({"test": "data", "value": 123}));
-    peer.close();
+    context.checks.equal("with its text", &json!(inner), json!({"test": "data", "value": 123}));
+    client.close();
 }
 
-pub fn error(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let result = peer.call("test_error_handling", json!({}));
-    stage.checks.equal("an error", &result["isError"], true);
+pub fn error(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let result = client.call("test_error_handling", json!({}));
+    context.checks.equal("an error", &result["isError"], true);
     let text = "This tool intentionally returns an error for testing";
-    stage.checks.equal("that says why", &result["content"], json!([{"type": "text", "text": text}]));
-    peer.close();
+    context.checks.equal("that says why", &result["content"], json!([{"type": "text", "text": text}]));
+    client.close();
 }
 
-pub fn progress(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
+pub fn progress(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
     for token in [json!("progress-test-1"), json!(77)] {
-        peer.heard.clear();
+        client.received.clear();
         let params =
             json!({"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": token}});
-        let result = peer.result("tools/call", params);
-        stage.checks.equal("the call ends", &result["content"][0]["text"], "Tool with progress executed");
-        let seen = peer.notifications("notifications/progress");
+        let result = client.result("tools/call", params);
+        context.checks.equal("the call ends", &result["content"][0]["text"], "Tool with progress executed");
+        let seen = client.notifications("notifications/progress");
         let values: Vec<Value> = seen.iter().map(|one| one["params"]["progress"].clone()).collect();
-        stage.checks.equal("three steps, in order, before the answer", &json!(values), json!([0, 50, 100]));
+        context.checks.equal("three steps, in order, before the answer", &json!(values), json!([0, 50, 100]));
         for one in &seen {
-            stage.checks.equal(
+            context.checks.equal(
                 "with the token as it was given",
                 &one["params"]["progressToken"],
                 token.clone(),
             );
-            stage.checks.equal("of a hundred", &one["params"]["total"], 100);
+            context.checks.equal("of a hundred", &one["params"]["total"], 100);
         }
     }
-    peer.heard.clear();
-    peer.call("test_tool_with_progress", json!({}));
-    let seen = peer.notifications("notifications/progress");
-    stage.checks.that("no token, no progress", seen.is_empty(), &json!(seen));
-    peer.close();
+    client.received.clear();
+    client.call("test_tool_with_progress", json!({}));
+    let seen = client.notifications("notifications/progress");
+    context.checks.that("no token, no progress", seen.is_empty(), &json!(seen));
+    client.close();
 }
 
-pub fn logging(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    peer.result("logging/setLevel", json!({"level": "debug"}));
-    peer.call("test_tool_with_logging", json!({}));
-    let seen = peer.notifications("notifications/message");
+pub fn logging(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    client.result("logging/setLevel", json!({"level": "debug"}));
+    client.call("test_tool_with_logging", json!({}));
+    let seen = client.notifications("notifications/message");
     let said: Vec<Value> = seen.iter().map(|one| one["params"]["data"].clone()).collect();
     let expected = json!(["Tool execution started", "Tool processing data", "Tool execution completed"]);
-    stage.checks.equal("three lines, in order, before the answer", &json!(said), expected);
+    context.checks.equal("three lines, in order, before the answer", &json!(said), expected);
     for one in &seen {
-        stage.checks.equal("at their level", &one["params"]["level"], "info");
+        context.checks.equal("at their level", &one["params"]["level"], "info");
     }
-    peer.heard.clear();
-    peer.result("logging/setLevel", json!({"level": "warning"}));
-    peer.call("test_tool_with_logging", json!({}));
-    let seen = peer.notifications("notifications/message");
-    stage.checks.that("below the level there is silence", seen.is_empty(), &json!(seen));
-    peer.close();
+    client.received.clear();
+    client.result("logging/setLevel", json!({"level": "warning"}));
+    client.call("test_tool_with_logging", json!({}));
+    let seen = client.notifications("notifications/message");
+    context.checks.that("below the level there is silence", seen.is_empty(), &json!(seen));
+    client.close();
 }
 
-pub fn full_json_schema(stage: &Stage) {
-    let mut peer = stage.connect(json!({}));
-    let listed = peer.result("tools/list", json!({}));
+pub fn full_json_schema(context: &ScenarioContext) {
+    let mut client = context.connect(json!({}));
+    let listed = client.result("tools/list", json!({}));
     let tools = listed["tools"].as_array().unwrap();
     let tool =
         tools.iter().find(|tool| tool["name"] == "json_schema_2020_12_tool").cloned().unwrap_or_default();
     let schema = &tool["inputSchema"];
-    let checks = &stage.checks;
+    let checks = &context.checks;
     checks.equal("$schema stays", &schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     checks.equal("$defs stays", &schema["$defs"]["address"]["properties"]["city"], json!({"type": "string"}));
     checks.equal("$anchor stays", &schema["$defs"]["address"]["$anchor"], "addressDef");
@@ -170,17 +174,17 @@ pub fn full_json_schema(stage: &Stage) {
     checks.equal("then stays", &schema["then"], json!({"required": ["phone"]}));
     checks.equal("else stays", &schema["else"], json!({"required": ["email"]}));
     let good = json!({"contactMethod": "phone", "phone": "1"});
-    let result = peer.call("json_schema_2020_12_tool", good.clone());
+    let result = client.call("json_schema_2020_12_tool", good.clone());
     checks.equal("what fits is let in", &result["structuredContent"], good);
-    let result = peer.call("json_schema_2020_12_tool", json!({"contactMethod": "phone", "email": "a@b"}));
+    let result = client.call("json_schema_2020_12_tool", json!({"contactMethod": "phone", "email": "a@b"}));
     checks.equal("and the schema is the rule", &result["isError"], true);
-    peer.close();
+    client.close();
 }
 
-fn is_image(stage: &Stage, block: &Value) {
-    stage.checks.equal("an image", &block["type"], "image");
-    stage.checks.equal("of its type", &block["mimeType"], "image/png");
-    stage.checks.that("with data", starts_with(&block["data"], "iVBORw0KGgo"), block);
+fn is_image(context: &ScenarioContext, block: &Value) {
+    context.checks.equal("an image", &block["type"], "image");
+    context.checks.equal("of its type", &block["mimeType"], "image/png");
+    context.checks.that("with data", starts_with(&block["data"], "iVBORw0KGgo"), block);
 }
 
 fn starts_with(value: &Value, start: &str) -> bool {

@@ -1,0 +1,136 @@
+//! Methods that answer at once and ask no one back, the same in both eras.
+
+pub(super) mod changes;
+pub(super) mod operation;
+pub(super) mod tasks;
+pub(super) mod tool_list;
+use crate::mcp::Mcp;
+use toolyard_engine::RequestContext;
+use toolyard_protocol::{Completion, Edge, Error, ErrorKind, Identity, NoopCaller};
+use toolyard_wire::jsonrpc::Request;
+use toolyard_wire::mcp::completion::{self, CompletionTarget};
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, initialize, lists, meta, prompts, resources, result};
+
+/// Who sent the request, and in which revision to answer.
+#[derive(Clone, Copy)]
+pub(super) struct Client<'a> {
+    pub identity: &'a Identity,
+    pub revision: Revision,
+}
+
+/// The answer; `None` when there is no such method here.
+pub(super) async fn dispatch(
+    mcp: &Mcp,
+    client: Client<'_>,
+    request: &Request,
+) -> Option<Result<Vec<u8>, Failure>> {
+    let server_capabilities = mcp.server_capabilities();
+    let Request { id, method, params } = request;
+    let revision = client.revision;
+    Some(match method.as_str() {
+        "tools/list" => tool_list::list(&mcp.engine.registry.snapshot(), id, params, revision),
+        "server/discover" if revision.is_stateless() => {
+            Ok(initialize::write_discover(id, revision, server_capabilities, tool_list::LIST_CACHE_HINT))
+        }
+        "completion/complete" if server_capabilities.prompts || server_capabilities.resources => {
+            complete(mcp, client, request).await
+        }
+        "prompts/list" | "prompt/list" if server_capabilities.prompts => {
+            list_prompts(mcp, client, request).await
+        }
+        "prompt/call" if server_capabilities.prompts => call_prompt(client, request),
+        "resources/list"
+        | "resources/templates/list"
+        | "resources/template"
+        | "resources/write"
+        | "resources/delete"
+            if server_capabilities.resources =>
+        {
+            handle_resources(mcp, client, request).await
+        }
+        _ => return None,
+    })
+}
+
+async fn list_prompts(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
+    let cursor = lists::read_cursor(&request.params)?;
+    let page = mcp.services.prompts.list(cursor.as_deref(), request_context(client, request)).await;
+    let page = page.map_err(|error| failure(&error, client, None))?;
+    Ok(prompts::write_list(&request.id, client.revision, &page))
+}
+
+/// Filling a prompt in and having a model answer it needs a model. Nothing runs for an answer that cannot come.
+fn call_prompt(client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
+    prompts::read_call(&request.params)?;
+    let error = Error::new(ErrorKind::Unavailable, "no model configured")
+        .hint("'prompts/get' fills the prompt in, for a model of your own");
+    Err(failure(&error, client, None))
+}
+
+async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
+    let (service, request_context) = (&mcp.services.resources, request_context(client, request));
+    let Request { id, method, params } = request;
+    let to_failure = |error: Error| failure(&error, client, None);
+    match method.as_str() {
+        "resources/list" => {
+            let page = service
+                .list(lists::read_cursor(params)?.as_deref(), request_context)
+                .await
+                .map_err(to_failure)?;
+            Ok(resources::write_list(id, client.revision, &page))
+        }
+        "resources/templates/list" | "resources/template" => {
+            let page = service
+                .templates(lists::read_cursor(params)?.as_deref(), request_context)
+                .await
+                .map_err(to_failure)?;
+            Ok(resources::write_templates(id, client.revision, &page))
+        }
+        "resources/write" => {
+            let part = resources::read_part(params)?;
+            let uri = part.uri.clone();
+            service
+                .write(part, request_context)
+                .await
+                .map_err(|error| failure(&error, client, Some(&uri)))?;
+            Ok(result::empty(id, client.revision))
+        }
+        _ => {
+            let uri = params.required_text("uri")?;
+            service
+                .delete(&uri, request_context)
+                .await
+                .map_err(|error| failure(&error, client, Some(&uri)))?;
+            Ok(result::empty(id, client.revision))
+        }
+    }
+}
+
+async fn complete(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
+    let (subject, completing) = completion::read(&request.params)?;
+    let request_context = request_context(client, request);
+    let found: Result<Completion, Error> = match &subject {
+        CompletionTarget::Prompt(name) => {
+            mcp.services.prompts.complete(name, completing, request_context).await
+        }
+        CompletionTarget::Template(uri) => {
+            mcp.services.resources.complete(uri, completing, request_context).await
+        }
+    };
+    let found = found.map_err(|error| failure(&error, client, None))?;
+    Ok(completion::write(&request.id, client.revision, &found))
+}
+
+fn failure(error: &Error, client: Client<'_>, uri: Option<&str>) -> Failure {
+    Failure::of(error, client.revision, uri)
+}
+
+fn request_context<'a>(client: Client<'a>, request: &Request) -> RequestContext<'a> {
+    RequestContext {
+        identity: client.identity,
+        edge: Edge::Mcp,
+        trace: meta::trace(&request.params),
+        caller: &NoopCaller,
+    }
+}

@@ -1,0 +1,65 @@
+//! Jobs as tasks: looked at, answered and cancelled by clients that declared they can follow them.
+
+use crate::mcp::{Mcp, methods::operation};
+use toolyard_protocol::{Error, Id, Identity};
+use toolyard_wire::jsonrpc::Request;
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, input_requests, result, tasks};
+
+/// `tasks/get`, `tasks/update` and `tasks/cancel`; `None` for other methods.
+pub(in crate::mcp) async fn answer(
+    mcp: &Mcp,
+    identity: &Identity,
+    declared: bool,
+    request: &Request,
+    revision: Revision,
+) -> Option<Result<Vec<u8>, Failure>> {
+    let known = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
+    if !known || !mcp.services.tasks.is_available() {
+        return None;
+    }
+    if !declared {
+        return Some(Err(Failure::missing_capability(tasks::REQUIRED)));
+    }
+    Some(handle(mcp, identity, request, revision).await)
+}
+
+async fn handle(
+    mcp: &Mcp,
+    identity: &Identity,
+    request: &Request,
+    revision: Revision,
+) -> Result<Vec<u8>, Failure> {
+    let not_found = || Failure::params("there is no task of that id");
+    let id = tasks::read_id(&request.params)?.ok_or_else(not_found)?;
+    let (service, to_failure) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
+    let done = match request.method.as_str() {
+        "tasks/get" => {
+            let task = service.get(id, identity).await.map_err(to_failure)?.ok_or_else(not_found)?;
+            return Ok(tasks::write_task(&request.id, revision, &operation::task_view(&task)));
+        }
+        "tasks/cancel" => service.cancel(id, identity).await.map_err(to_failure)?,
+        _ => update(mcp, id, identity, request, revision).await?,
+    };
+    if done { Ok(result::empty(&request.id, revision)) } else { Err(not_found()) }
+}
+
+/// Answers that nobody asked for, or that are not of the form that was asked for, are left aside.
+async fn update(
+    mcp: &Mcp,
+    id: Id,
+    identity: &Identity,
+    request: &Request,
+    revision: Revision,
+) -> Result<bool, Failure> {
+    let (service, to_failure) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
+    let raw = request.params.object("inputResponses")?.ok_or("'inputResponses' is missing".to_owned())?;
+    let Some(task) = service.get(id, identity).await.map_err(to_failure)? else { return Ok(false) };
+    let mut answers = input_requests::read_responses(&raw);
+    answers.retain(|(key, answer)| {
+        task.questions
+            .iter()
+            .any(|question| question.key == *key && input_requests::is_valid_response(&question.body, answer))
+    });
+    service.answer(id, identity, answers).await.map_err(to_failure)
+}

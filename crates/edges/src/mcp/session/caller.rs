@@ -1,0 +1,146 @@
+//! The other end of a call in a session: progress and log go out as notifications, questions as requests.
+
+use crate::mcp::lock;
+use crate::mcp::send_queue::SendQueue;
+use crate::mcp::session::Session;
+use crate::mcp::session::outbox::Outbox;
+use crate::mcp::stateless::call::question_not_supported;
+use bytes::Bytes;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use toolyard_protocol::{
+    Caller, Error, ErrorKind, InputFuture, InputRequest, InputResponse, LogLine, Payload, Progress,
+};
+use toolyard_wire::jsonrpc::RequestId;
+use toolyard_wire::mcp::{input_requests, notifications};
+
+/// Where messages besides the answer go.
+#[derive(Clone)]
+pub(in crate::mcp) enum MessageSink {
+    /// On the answer of the POST.
+    Stream(Arc<Outbox>),
+    /// On the send queue of a duplex connection.
+    Queue(Arc<SendQueue>),
+    /// The client takes nothing but the answer.
+    Discard,
+}
+
+pub(in crate::mcp) struct SessionCaller {
+    session: Arc<Session>,
+    out: MessageSink,
+    token: Option<Bytes>,
+    last_progress: Mutex<f64>,
+}
+
+impl SessionCaller {
+    /// `token` is the raw token under which progress is wanted.
+    pub fn new(session: Arc<Session>, out: MessageSink, token: Option<Bytes>) -> SessionCaller {
+        SessionCaller { session, out, token, last_progress: Mutex::new(f64::NEG_INFINITY) }
+    }
+
+    async fn ask_client(&self, question: InputRequest) -> Result<InputResponse, Error> {
+        let handshake = self.session.handshake;
+        if !input_requests::is_supported(&question.body, handshake.capabilities) {
+            return Err(question_not_supported());
+        }
+        let busy = || Error::new(ErrorKind::Busy, "too many questions to this client are open");
+        let (number, answer) = self.session.register_request().ok_or_else(busy)?;
+        let mut pending = PendingQuestion { caller: self, number, answered: false };
+        let request =
+            input_requests::write_request(&RequestId::number(number), &question, handshake.revision);
+        if !self.out.send(request).await {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the tool asks, and the client takes no questions",
+            ));
+        }
+        let answer = answer.await;
+        pending.answered = true;
+        match answer {
+            Ok(Ok(raw)) => {
+                let answer = Payload::json(raw);
+                let fits = input_requests::is_valid_response(&question.body, &answer);
+                let wrong = || {
+                    Error::new(
+                        ErrorKind::Unavailable,
+                        "the client's answer is not of the form that was asked for",
+                    )
+                };
+                if fits { Ok(InputResponse(answer)) } else { Err(wrong()) }
+            }
+            Ok(Err(message)) => {
+                Err(Error::new(ErrorKind::Unavailable, format!("the client did not answer: {message}")))
+            }
+            Err(_) => Err(Error::new(ErrorKind::Cancelled, "the session ended before the answer came")),
+        }
+    }
+}
+
+impl Caller for SessionCaller {
+    fn progress(&self, progress: Progress) {
+        let Some(token) = &self.token else { return };
+        let mut last = lock(&self.last_progress);
+        // Progress only ever grows.
+        if progress.done > *last {
+            *last = progress.done;
+            self.out.try_send(notifications::progress(token, &progress, self.session.handshake.revision));
+        }
+    }
+
+    fn log(&self, line: LogLine) {
+        if self.session.logs_at(line.level) && self.session.handshake.takes_notifications() {
+            self.out.try_send(notifications::message(&line));
+        }
+    }
+
+    fn request_input(&self, question: InputRequest) -> InputFuture<'_> {
+        Box::pin(self.ask_client(question))
+    }
+
+    fn close_stream(&self, retry_ms: Option<u64>) {
+        if let MessageSink::Stream(outbox) = &self.out {
+            outbox.disconnect_reader(retry_ms.map(Duration::from_millis));
+        }
+    }
+}
+
+impl MessageSink {
+    /// What nobody waits for is dropped when there is no room.
+    fn try_send(&self, message: Vec<u8>) {
+        match self {
+            MessageSink::Stream(outbox) => outbox.send(message),
+            // A reader that slow misses some progress.
+            MessageSink::Queue(queue) => queue.try_send(message),
+            MessageSink::Discard => {}
+        }
+    }
+
+    /// `false` when nobody can hear it.
+    async fn send(&self, message: Vec<u8>) -> bool {
+        match self {
+            MessageSink::Stream(outbox) => {
+                outbox.send(message);
+                true
+            }
+            MessageSink::Queue(queue) => queue.send(message.into()).await,
+            MessageSink::Discard => false,
+        }
+    }
+}
+
+/// A question under way. When the call ends before the answer, the client is told to stop.
+struct PendingQuestion<'a> {
+    caller: &'a SessionCaller,
+    number: u64,
+    answered: bool,
+}
+
+impl Drop for PendingQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.caller.session.cancel_request(self.number);
+            let id = RequestId::number(self.number);
+            self.caller.out.try_send(notifications::cancelled(&id, "the answer is no longer needed"));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Sessions of clients that speak protocol version 1.0 (the MCP 1.0 dialect). What it does not change is as in any
+//! other session.
+
+use crate::mcp::Mcp;
+use crate::mcp::methods::operation::{self, Operation, OperationResult, Requester};
+use crate::mcp::session::Session;
+use crate::mcp::session::caller::{MessageSink, SessionCaller};
+use crate::mcp::session::dispatch;
+use std::future::Future;
+use std::sync::Arc;
+use toolyard_engine::{RequestContext, Resources};
+use toolyard_protocol::{Edge, Error, ErrorKind, NoopCaller, Page};
+use toolyard_wire::jsonrpc::{Request, Response};
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::v1::{self, REVISION, ResourceAction, ResourceRef};
+use toolyard_wire::mcp::{meta, prompts, resources, tools};
+
+/// How the 1.0 dialect names the end of a subscription.
+pub(super) const UNSUBSCRIBED: &str = "notification/resources/unsubscribed";
+
+/// A list is one array without pages, so it must fit.
+const MAX_LISTED: usize = 10_000;
+
+pub(super) async fn handle_request(
+    mcp: &Mcp,
+    session: &Arc<Session>,
+    request: &Request,
+    out: MessageSink,
+) -> Result<Vec<u8>, Failure> {
+    let server_capabilities = mcp.server_capabilities();
+    match request.method.as_str() {
+        "tools/list" => Ok(list_tools(mcp, request)),
+        "prompt/list" | "prompts/list" if server_capabilities.prompts => {
+            list_prompts(mcp, session, request).await
+        }
+        "tools/call" => run_operation(mcp, session, request, out).await,
+        "resources/read" if server_capabilities.resources => run_operation(mcp, session, request, out).await,
+        "resources/list" | "resources/template" | "resources/templates/list"
+            if server_capabilities.resources =>
+        {
+            list_resources(mcp, session, request).await
+        }
+        "resources/write" | "resources/delete" if server_capabilities.resources => {
+            write_or_delete(mcp, session, request).await
+        }
+        "resources/subscribe" if server_capabilities.resources => {
+            let subject = ResourceRef::read(&request.params)?;
+            dispatch::subscribe_session(mcp, session, request, subject.uri.clone()).await?;
+            Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Subscribed))
+        }
+        "resources/unsubscribe" | UNSUBSCRIBED if server_capabilities.resources => {
+            let subject = ResourceRef::read(&request.params)?;
+            session.unsubscribe(&subject.uri);
+            Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Unsubscribed))
+        }
+        _ => dispatch::handle_standard(mcp, session, request, out).await,
+    }
+}
+
+/// A result from the client that names a resource ends a subscription: we ask this client nothing, so it can be nothing
+/// else.
+pub(super) fn handle_response(session: &Session, response: &Response) -> Option<Vec<u8>> {
+    let subject = ResourceRef::from_result(response.result.as_ref().ok()?)?;
+    session.unsubscribe(&subject.uri);
+    Some(v1::write_action_result(&response.id, &subject, ResourceAction::Unsubscribed))
+}
+
+/// What is in a watched resource now; `None` when it is no longer watched.
+pub(super) async fn updated(resources: &dyn Resources, session: &Session, uri: &str) -> Option<Vec<u8>> {
+    let subscription = session.subscription_request(uri)?;
+    let request_context =
+        RequestContext { identity: &session.identity, edge: Edge::Mcp, trace: None, caller: &NoopCaller };
+    let found = resources.read(uri, request_context).await;
+    Some(v1::updated(&subscription, uri, &found))
+}
+
+fn list_tools(mcp: &Mcp, request: &Request) -> Vec<u8> {
+    let snapshot = mcp.engine.registry.snapshot();
+    v1::write_list(&request.id, snapshot.entries(), |out, entry| {
+        tools::push_tool(out, &entry.spec, REVISION);
+    })
+}
+
+async fn list_prompts(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
+    let service = &mcp.services.prompts;
+    let found = collect_pages(async |cursor| {
+        service.list(cursor.as_deref(), request_context(session, request)).await
+    })
+    .await?;
+    Ok(v1::write_list(&request.id, &found, |out, prompt| prompts::push_prompt(out, REVISION, prompt)))
+}
+
+async fn list_resources(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
+    let (service, id) = (&mcp.services.resources, &request.id);
+    if request.method == "resources/list" {
+        let found = collect_pages(async |cursor| {
+            service.list(cursor.as_deref(), request_context(session, request)).await
+        })
+        .await?;
+        return Ok(v1::write_list(id, &found, |out, item| resources::push_resource(out, REVISION, item)));
+    }
+    let found = collect_pages(async |cursor| {
+        service.templates(cursor.as_deref(), request_context(session, request)).await
+    })
+    .await?;
+    Ok(v1::write_list(id, &found, |out, item| resources::push_template(out, REVISION, item)))
+}
+
+/// Every page, one after the other.
+async fn collect_pages<T, F>(mut list: impl FnMut(Option<String>) -> F) -> Result<Vec<T>, Failure>
+where
+    F: Future<Output = Result<Page<T>, Error>>,
+{
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = list(cursor).await.map_err(|error| Failure::of(&error, REVISION, None))?;
+        all.extend(page.items);
+        if all.len() > MAX_LISTED {
+            let what = format!("there are more than {MAX_LISTED}, too many for a list without pages");
+            let error = Error::new(ErrorKind::OutputTooLarge, what)
+                .hint("initialise with 'protocolVersion' to have pages");
+            return Err(Failure::of(&error, REVISION, None));
+        }
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+async fn write_or_delete(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
+    let (service, request_context) = (&mcp.services.resources, request_context(session, request));
+    let subject = ResourceRef::read(&request.params)?;
+    let (changed, done) = if request.method == "resources/write" {
+        (
+            service.write(resources::read_part(&request.params)?, request_context).await,
+            ResourceAction::Written,
+        )
+    } else {
+        (service.delete(&subject.uri, request_context).await, ResourceAction::Deleted)
+    };
+    changed.map_err(|error| Failure::of(&error, REVISION, Some(&subject.uri)))?;
+    Ok(v1::write_action_result(&request.id, &subject, done))
+}
+
+async fn run_operation(
+    mcp: &Mcp,
+    session: &Arc<Session>,
+    request: &Request,
+    out: MessageSink,
+) -> Result<Vec<u8>, Failure> {
+    let operation =
+        Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(&request.method))??;
+    let uri = operation.subject().0.to_owned();
+    let requester = Requester::new(session.identity.clone(), REVISION, false, request);
+    let caller = SessionCaller::new(session.clone(), out, meta::progress_token(&request.params));
+    Ok(match operation::run(mcp, operation, &requester, &caller).await {
+        OperationResult::Outcome(outcome) => v1::write_outcome(&request.id, &outcome),
+        OperationResult::ReadResult(reading) => v1::write_read_result(&request.id, &uri, &reading),
+        result => result.write(&request.id, REVISION).1,
+    })
+}
+
+fn request_context<'a>(session: &'a Session, request: &Request) -> RequestContext<'a> {
+    let trace = meta::trace(&request.params);
+    RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller }
+}

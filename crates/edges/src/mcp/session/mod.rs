@@ -1,0 +1,354 @@
+//! Sessions of handshake clients: bounded in number and idle time, bound to whoever opened them.
+
+pub(super) mod caller;
+mod dialect_v1;
+pub(super) mod dispatch;
+pub(super) mod notification_stream;
+pub(super) mod outbox;
+pub(super) mod registration;
+use crate::mcp::lock;
+use crate::mcp::running_calls::RunningCalls;
+use crate::mcp::session::outbox::Outbox;
+use crate::mcp::transport::duplex::DuplexClient;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use toolyard_engine::WatchGuard;
+use toolyard_engine::clock::Random;
+use toolyard_protocol::{Identity, LogLevel};
+use toolyard_wire::jsonrpc::RequestId;
+use toolyard_wire::mcp::initialize::Handshake;
+
+/// How long a finished stream can be resumed.
+const RESUME_WINDOW: Duration = Duration::from_secs(60);
+/// Resumable outboxes of one session.
+const MAX_OUTBOXES: usize = 64;
+/// Addresses that one session may watch.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+/// Questions of ours that may be open.
+const MAX_PENDING_REQUESTS: usize = 100;
+/// Notifications that can be resumed.
+const MAX_STORED_NOTIFICATIONS: usize = 32;
+/// A session is not evicted for a newer one before this.
+const MIN_IDLE: Duration = Duration::from_secs(60);
+
+pub(super) struct Sessions {
+    max: usize,
+    table: Mutex<HashMap<Box<str>, SessionEntry>>,
+}
+
+/// An entry of the session table.
+#[derive(Clone)]
+pub(super) enum SessionEntry {
+    /// Streamable HTTP: each request comes by itself.
+    Session(Arc<Session>),
+    /// One duplex connection for the whole session.
+    Duplex(Arc<DuplexClient>),
+}
+
+pub(super) struct Session {
+    pub identity: Identity,
+    pub handshake: Handshake,
+    pub calls: RunningCalls,
+    log: AtomicU8,
+    state: Mutex<State>,
+}
+
+/// Everything starts empty and takes no memory until it is used.
+struct State {
+    last_used: Instant,
+    next: u64,
+    pending_requests: Vec<(u64, oneshot::Sender<Result<Bytes, String>>)>,
+    outboxes: VecDeque<Arc<Outbox>>,
+    subscriptions: HashMap<String, (WatchGuard, RequestId)>,
+    notifications: VecDeque<(u64, Bytes)>,
+    /// Ends the notification stream that is open now.
+    listener: Option<oneshot::Sender<()>>,
+    closed: bool,
+}
+
+impl Sessions {
+    pub fn new(max: usize) -> Sessions {
+        Sessions { max, table: Mutex::default() }
+    }
+
+    /// A new session under an unguessable id; `None` when there are too many and none is idle.
+    pub fn open(
+        &self,
+        random: &dyn Random,
+        identity: Identity,
+        handshake: Handshake,
+    ) -> Option<(String, Arc<Session>)> {
+        let session = Arc::new(Session::new(identity, handshake));
+        let id = self.insert(random, SessionEntry::Session(session.clone()))?;
+        Some((id, session))
+    }
+
+    /// The same for a duplex client.
+    pub fn open_duplex(&self, random: &dyn Random, client: Arc<DuplexClient>) -> Option<String> {
+        self.insert(random, SessionEntry::Duplex(client))
+    }
+
+    fn insert(&self, random: &dyn Random, entry: SessionEntry) -> Option<String> {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut table = lock(&self.table);
+        let evicted = if table.len() >= self.max { Some(longest_idle(&mut table)?) } else { None };
+        table.insert(id.as_str().into(), entry);
+        drop(table);
+        if let Some(entry) = evicted {
+            entry.close();
+        }
+        Some(id)
+    }
+
+    /// The session, for its own caller only: to others it does not exist.
+    pub fn find(&self, id: &str, identity: &Identity) -> Option<Arc<Session>> {
+        let found = lock(&self.table).get(id).filter(|entry| entry.identity() == identity).cloned();
+        let Some(SessionEntry::Session(session)) = found else { return None };
+        lock(&session.state).last_used = Instant::now();
+        Some(session)
+    }
+
+    pub fn find_duplex(&self, id: &str, identity: &Identity) -> Option<Arc<DuplexClient>> {
+        let found = lock(&self.table).get(id).filter(|entry| entry.identity() == identity).cloned();
+        let Some(SessionEntry::Duplex(client)) = found else { return None };
+        Some(client)
+    }
+
+    /// Ends a session and everything that runs in it.
+    pub fn remove(&self, id: &str, identity: &Identity) -> bool {
+        let entry = {
+            let mut table = lock(&self.table);
+            match table.get(id) {
+                Some(entry) if entry.identity() == identity => table.remove(id),
+                _ => None,
+            }
+        };
+        if let Some(entry) = &entry {
+            entry.close();
+        }
+        entry.is_some()
+    }
+
+    /// Ends every session and gives them back.
+    pub fn clear(&self) -> Vec<SessionEntry> {
+        let table = std::mem::take(&mut *lock(&self.table));
+        table.into_values().inspect(SessionEntry::close).collect()
+    }
+
+    pub fn sweep(&self, now: Instant, idle: Duration) {
+        let mut old = Vec::new();
+        lock(&self.table).retain(|_, entry| {
+            if let SessionEntry::Session(session) = entry {
+                session.drop_expired_outboxes(now);
+            }
+            let keep = entry.idle(now) < idle;
+            if !keep {
+                old.push(entry.clone());
+            }
+            keep
+        });
+        for entry in old {
+            entry.close();
+        }
+    }
+}
+
+impl SessionEntry {
+    pub fn is_running(&self) -> bool {
+        match self {
+            SessionEntry::Session(session) => session.calls.any_running(),
+            SessionEntry::Duplex(client) => client.is_running(),
+        }
+    }
+
+    fn identity(&self) -> &Identity {
+        match self {
+            SessionEntry::Session(session) => &session.identity,
+            SessionEntry::Duplex(client) => &client.identity,
+        }
+    }
+
+    fn idle(&self, now: Instant) -> Duration {
+        match self {
+            SessionEntry::Session(session) => session.idle(now),
+            SessionEntry::Duplex(client) => client.idle(now),
+        }
+    }
+
+    fn close(&self) {
+        match self {
+            SessionEntry::Session(session) => session.close(),
+            SessionEntry::Duplex(client) => client.close(),
+        }
+    }
+}
+
+fn longest_idle(table: &mut HashMap<Box<str>, SessionEntry>) -> Option<SessionEntry> {
+    let now = Instant::now();
+    let (id, idle) = table.iter().map(|(id, entry)| (id, entry.idle(now))).max_by_key(|(_, idle)| *idle)?;
+    let id = id.clone();
+    if idle < MIN_IDLE {
+        return None;
+    }
+    table.remove(&id)
+}
+
+impl Session {
+    pub fn new(identity: Identity, handshake: Handshake) -> Session {
+        let state = State {
+            last_used: Instant::now(),
+            next: 0,
+            pending_requests: Vec::new(),
+            outboxes: VecDeque::new(),
+            subscriptions: HashMap::new(),
+            notifications: VecDeque::new(),
+            listener: None,
+            closed: false,
+        };
+        let log = AtomicU8::new(LogLevel::Info as u8);
+        Session { identity, handshake, calls: RunningCalls::default(), log, state: Mutex::new(state) }
+    }
+
+    pub fn set_log(&self, level: LogLevel) {
+        self.log.store(level as u8, Ordering::Relaxed);
+    }
+
+    pub fn logs_at(&self, level: LogLevel) -> bool {
+        level as u8 >= self.log.load(Ordering::Relaxed)
+    }
+
+    /// An outbox for the messages of one POST.
+    pub fn new_outbox(&self, due: usize) -> Arc<Outbox> {
+        let mut state = lock(&self.state);
+        state.next += 1;
+        let outbox = Arc::new(Outbox::new(state.next, due));
+        if state.outboxes.len() >= MAX_OUTBOXES {
+            state.outboxes.pop_front();
+        }
+        state.outboxes.push_back(outbox.clone());
+        outbox
+    }
+
+    /// The outbox cannot be resumed any more.
+    pub fn remove_outbox(&self, key: u64) {
+        lock(&self.state).outboxes.retain(|outbox| outbox.key != key);
+    }
+
+    pub fn find_outbox(&self, key: u64) -> Option<Arc<Outbox>> {
+        lock(&self.state).outboxes.iter().find(|outbox| outbox.key == key).cloned()
+    }
+
+    /// Allocates an id for a request of ours and a channel for its response; `None` when too many are open.
+    pub fn register_request(&self) -> Option<(u64, oneshot::Receiver<Result<Bytes, String>>)> {
+        let mut state = lock(&self.state);
+        if state.pending_requests.len() >= MAX_PENDING_REQUESTS || state.closed {
+            return None;
+        }
+        state.next += 1;
+        let (send, receive) = oneshot::channel();
+        let number = state.next;
+        state.pending_requests.push((number, send));
+        Some((number, receive))
+    }
+
+    pub fn cancel_request(&self, number: u64) {
+        lock(&self.state).pending_requests.retain(|(known, _)| *known != number);
+    }
+
+    pub fn resolve_request(&self, number: u64, answer: Result<Bytes, String>) {
+        let mut state = lock(&self.state);
+        if let Some(index) = state.pending_requests.iter().position(|(known, _)| *known == number) {
+            // Fails when the tool no longer waits; then nobody needs the answer.
+            let _ = state.pending_requests.swap_remove(index).1.send(answer);
+        }
+    }
+
+    /// `false` when the session watches too much already.
+    pub fn subscribe(&self, uri: String, watch: WatchGuard, request: RequestId) -> bool {
+        let mut state = lock(&self.state);
+        let room = state.subscriptions.len() < MAX_SUBSCRIPTIONS || state.subscriptions.contains_key(&uri);
+        if room && !state.closed {
+            state.subscriptions.insert(uri, (watch, request));
+        }
+        room
+    }
+
+    pub fn unsubscribe(&self, uri: &str) {
+        let watch = lock(&self.state).subscriptions.remove(uri);
+        drop(watch);
+    }
+
+    /// The request that began to watch the address.
+    pub fn subscription_request(&self, uri: &str) -> Option<RequestId> {
+        lock(&self.state).subscriptions.get(uri).map(|(_, request)| request.clone())
+    }
+
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        lock(&self.state).subscriptions.contains_key(uri)
+    }
+
+    pub fn subscribed_uris(&self) -> Vec<String> {
+        lock(&self.state).subscriptions.keys().cloned().collect()
+    }
+
+    /// Takes over the notification stream: the one before ends when the receiver of its sender hears of it.
+    pub fn take_notification_stream(&self) -> oneshot::Receiver<()> {
+        let (send, receive) = oneshot::channel();
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.listener = Some(send);
+        }
+        receive
+    }
+
+    /// Keeps a message of the notification stream and gives its number.
+    pub fn store_notification(&self, message: Bytes) -> u64 {
+        let mut state = lock(&self.state);
+        state.next += 1;
+        let number = state.next;
+        if state.notifications.len() >= MAX_STORED_NOTIFICATIONS {
+            state.notifications.pop_front();
+        }
+        state.notifications.push_back((number, message));
+        number
+    }
+
+    pub fn notifications_after(&self, number: u64) -> Vec<(u64, Bytes)> {
+        lock(&self.state).notifications.iter().filter(|(known, _)| *known > number).cloned().collect()
+    }
+
+    /// Cancels what runs and ends what is open.
+    pub fn close(&self) {
+        self.calls.close();
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.listener = None;
+        state.pending_requests.clear();
+        state.outboxes.clear();
+        let subscriptions = std::mem::take(&mut state.subscriptions);
+        drop(state);
+        drop(subscriptions);
+    }
+
+    fn idle(&self, now: Instant) -> Duration {
+        let state = lock(&self.state);
+        let has_listener = state.listener.as_ref().is_some_and(|listener| !listener.is_closed());
+        if has_listener || self.calls.any_running() {
+            return Duration::ZERO;
+        }
+        now.saturating_duration_since(state.last_used)
+    }
+
+    fn drop_expired_outboxes(&self, now: Instant) {
+        let mut state = lock(&self.state);
+        let old = |since: Instant| now.saturating_duration_since(since) > RESUME_WINDOW;
+        state.outboxes.retain(|outbox| !outbox.finished_at().is_some_and(old));
+        state.outboxes.shrink_to_fit();
+    }
+}

@@ -1,0 +1,43 @@
+//! The entry of a duplex client in the session table, for as long as its connection lasts.
+
+use crate::mcp::Mcp;
+use crate::mcp::transport::duplex::{DuplexClient, Eras};
+use crate::timeouts::wait_until;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use toolyard_protocol::Identity;
+
+/// Dropping it ends the session and cancels what runs in it.
+pub(in crate::mcp) struct SessionRegistration {
+    pub mcp: Arc<Mcp>,
+    pub client: Arc<DuplexClient>,
+    /// Unguessable; whoever knows it can speak for the client.
+    pub id: String,
+    stopping: watch::Receiver<bool>,
+}
+
+impl SessionRegistration {
+    /// `None` when there are too many sessions.
+    pub fn open(mcp: &Arc<Mcp>, identity: Identity, eras: Eras) -> Option<SessionRegistration> {
+        let client = Arc::new(DuplexClient::new(mcp, identity, eras));
+        let id = mcp.sessions.open_duplex(mcp.engine.random.as_ref(), client.clone())?;
+        Some(SessionRegistration { mcp: mcp.clone(), client, id, stopping: mcp.stopping.subscribe() })
+    }
+
+    /// Resolves after the stop signal, when nothing runs any more and all messages were sent, or after that long.
+    pub async fn wait_for_drain(&self, drain: Duration) {
+        let mut stopping = self.stopping.clone();
+        // Fails when the sender is gone, and it lives in `mcp`.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+        wait_until(drain, || !self.client.is_running() && self.client.send_queue.is_empty()).await;
+    }
+}
+
+impl Drop for SessionRegistration {
+    fn drop(&mut self) {
+        self.mcp.sessions.remove(&self.id, &self.client.identity);
+        // Also when it was evicted before.
+        self.client.close();
+    }
+}

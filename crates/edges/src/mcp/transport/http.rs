@@ -1,0 +1,166 @@
+//! `/mcp`: Streamable HTTP for both eras. A body decides by what it says whether it needs a session.
+
+mod session;
+mod stateless;
+
+use crate::body::{self, BodyError};
+use crate::mcp::Mcp;
+use crate::server::App;
+use axum::body::Body;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use std::sync::Arc;
+use toolyard_protocol::Identity;
+use toolyard_wire::jsonrpc::{self, Incoming, Message, Reject};
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, meta};
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let identity = identity(&parts.extensions);
+    let (mcp, headers) = (&app.mcp, &parts.headers);
+    match parts.method {
+        Method::POST => post(mcp, headers, identity, body, app.options.max_body).await,
+        Method::GET => session::get(mcp, headers, &identity),
+        Method::DELETE => session::delete(mcp, headers, &identity),
+        _ => not_allowed(),
+    }
+}
+
+/// Whoever checks credentials puts the identity there; without them everyone is local.
+pub(super) fn identity(extensions: &Extensions) -> Identity {
+    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
+}
+
+async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Body, limit: usize) -> Response {
+    if !is_json(headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send 'Content-Type: application/json'");
+    }
+    let accept = Accept::of(headers);
+    if !accept.json {
+        let what = "send 'Accept: application/json, text/event-stream'";
+        return refuse(StatusCode::NOT_ACCEPTABLE, what);
+    }
+    let body = match read_body(body, limit).await {
+        Ok(body) => body,
+        Err(refused) => return *refused,
+    };
+    match jsonrpc::read(&body) {
+        Incoming::One(Err(reject)) => json(StatusCode::BAD_REQUEST, reject.write()),
+        Incoming::One(Ok(message)) => handle_message(mcp, headers, identity, message, accept).await,
+        Incoming::Batch(messages) => session::batch(mcp, headers, &identity, messages, accept).await,
+    }
+}
+
+/// The whole body, within its bounds of size and time.
+pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
+    body::read(body, limit).await.map_err(|error| {
+        let status = match error {
+            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+        };
+        Box::new(refuse(status, &error.message(limit)))
+    })
+}
+
+async fn handle_message(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: Identity,
+    message: Message,
+    accept: Accept,
+) -> Response {
+    match message {
+        Message::Request(request) => {
+            if is_stateless(headers, &request) {
+                stateless::post(mcp, headers, identity, request, accept).await
+            } else if request.method == "initialize" {
+                session::initialize(mcp, identity, &request)
+            } else {
+                session::request(mcp, headers, &identity, request, accept).await
+            }
+        }
+        // Stateless clients have no notifications for us on HTTP; one from the future does no harm.
+        Message::Notification(_) if declares_stateless(headers) => StatusCode::ACCEPTED.into_response(),
+        Message::Response(_) if declares_stateless(headers) => {
+            refuse(StatusCode::BAD_REQUEST, "stateless clients answer by repeating their request")
+        }
+        Message::Notification(notification) => session::notification(mcp, headers, &identity, &notification),
+        Message::Response(response) => session::response(mcp, headers, &identity, response),
+    }
+}
+
+/// Whether a request speaks of a revision without handshake, or of one we do not know.
+fn is_stateless(headers: &HeaderMap, request: &jsonrpc::Request) -> bool {
+    request.method == "server/discover"
+        || meta::version(&request.params).is_some()
+        || declares_stateless(headers)
+}
+
+fn declares_stateless(headers: &HeaderMap) -> bool {
+    text(headers, &VERSION)
+        .is_some_and(|version| Revision::parse(version.trim()).is_none_or(Revision::is_stateless))
+}
+
+/// What the client takes.
+#[derive(Clone, Copy)]
+struct Accept {
+    json: bool,
+    events: bool,
+}
+
+impl Accept {
+    fn of(headers: &HeaderMap) -> Accept {
+        let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
+        // What nearly every client sends.
+        if value == "application/json, text/event-stream" {
+            return Accept { json: true, events: true };
+        }
+        let has = |kind: &str| {
+            value
+                .split(',')
+                .any(|part| part.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind)))
+        };
+        let all = has("*/*");
+        Accept {
+            json: all || has("application/json") || has("application/*"),
+            events: all || has("text/event-stream"),
+        }
+    }
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+pub(super) fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Response {
+    let status = StatusCode::from_u16(failure.http).unwrap_or(StatusCode::BAD_REQUEST);
+    json(status, failure.write(id))
+}
+
+/// A refusal that is not about any one request.
+pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
+    json(status, Reject::invalid(None, message).write())
+}
+
+fn not_allowed() -> Response {
+    let mut response =
+        refuse(StatusCode::METHOD_NOT_ALLOWED, "POST messages here; GET and DELETE need a session");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}

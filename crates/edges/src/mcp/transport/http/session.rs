@@ -1,0 +1,290 @@
+//! A session's HTTP: POST for messages, GET for a stream of ours or for what was missed, DELETE to end it.
+
+use super::{Accept, fail, json, not_allowed, refuse, text};
+use crate::mcp::session::Session;
+use crate::mcp::session::caller::MessageSink;
+use crate::mcp::session::notification_stream::NotificationStream;
+use crate::mcp::session::outbox::{NextEvent, Outbox};
+use crate::mcp::{Mcp, session::dispatch, transport::sse};
+use crate::timeouts::with_timeout;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::Duration;
+use toolyard_protocol::Identity;
+use toolyard_wire::jsonrpc::{self, Message, Notification, Reject, Request};
+use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::{Revision, initialize};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// A call that takes longer is answered on a stream, so that the client sees that it lives and can come back.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
+
+pub(super) fn initialize(mcp: &Mcp, identity: Identity, request: &Request) -> Response {
+    let handshake = match initialize::read_initialize(&request.params) {
+        Ok(handshake) => handshake,
+        Err(message) => return fail(&Failure::params(message), Some(&request.id)),
+    };
+    let Some((id, _)) = mcp.sessions.open(mcp.engine.random.as_ref(), identity, handshake) else {
+        let failure = Failure::request(503, "there are too many sessions; try again later");
+        return fail(&failure, Some(&request.id));
+    };
+    let body = initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities());
+    let mut response = json(StatusCode::OK, body);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
+}
+
+pub(super) async fn request(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: &Identity,
+    request: Request,
+    accept: Accept,
+) -> Response {
+    let session = match find(mcp, headers, identity) {
+        Ok(session) => session,
+        Err(failure) => return fail(&failure, Some(&request.id)),
+    };
+    if dispatch::is_long_running(&request.method) {
+        return run_requests(mcp, &session, vec![request], false, accept).await;
+    }
+    json(StatusCode::OK, dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await)
+}
+
+/// Several messages in one body, which only one revision knows.
+pub(super) async fn batch(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: &Identity,
+    messages: Vec<Result<Message, Reject>>,
+    accept: Accept,
+) -> Response {
+    let session = match find(mcp, headers, identity) {
+        Ok(session) => session,
+        Err(failure) => return fail(&failure, None),
+    };
+    if !session.handshake.has_batches() {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "batches exist in revision 2025-03-26 only; send one message",
+        );
+    }
+    let (mut requests, mut rejected) = (Vec::new(), Vec::new());
+    for message in messages {
+        match message {
+            Ok(Message::Request(request)) => requests.push(request),
+            Ok(Message::Notification(notification)) => dispatch::handle_notification(&session, &notification),
+            // No client that may send batches is answered here.
+            Ok(Message::Response(response)) => drop(dispatch::handle_response(&session, response)),
+            Err(reject) => rejected.push(reject),
+        }
+    }
+    if requests.is_empty() && rejected.is_empty() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let mut response = run_requests(mcp, &session, requests, true, accept).await;
+    if !rejected.is_empty() {
+        // Plain answers are joined; on a stream the refusals of broken members are left out.
+        response = join(response, &rejected).await;
+    }
+    response
+}
+
+async fn join(response: Response, rejected: &[Reject]) -> Response {
+    let is_array = text(response.headers(), &header::CONTENT_TYPE) == Some("application/json");
+    let mut parts: Vec<Vec<u8>> = rejected.iter().map(Reject::write).collect();
+    if response.status() == StatusCode::OK && !is_array {
+        return response;
+    }
+    if let Ok(body) = axum::body::to_bytes(response.into_body(), usize::MAX).await
+        && body.len() > 2
+    {
+        parts.insert(0, body[1..body.len() - 1].to_vec());
+    }
+    json(StatusCode::OK, [b"[", parts.join(&b","[..]).as_slice(), b"]"].concat())
+}
+
+pub(super) fn notification(
+    mcp: &Mcp,
+    headers: &HeaderMap,
+    identity: &Identity,
+    notification: &Notification,
+) -> Response {
+    match find(mcp, headers, identity) {
+        Ok(session) => {
+            dispatch::handle_notification(&session, notification);
+            if dispatch::is_close_notification(notification)
+                && let Some(id) = text(headers, &SESSION)
+            {
+                mcp.sessions.remove(id, identity);
+            }
+            StatusCode::ACCEPTED.into_response()
+        }
+        Err(failure) => fail(&failure, None),
+    }
+}
+
+pub(super) fn response(
+    mcp: &Mcp,
+    headers: &HeaderMap,
+    identity: &Identity,
+    response: jsonrpc::Response,
+) -> Response {
+    match find(mcp, headers, identity) {
+        Ok(session) => match dispatch::handle_response(&session, response) {
+            Some(answer) => json(StatusCode::OK, answer),
+            None => StatusCode::ACCEPTED.into_response(),
+        },
+        Err(failure) => fail(&failure, None),
+    }
+}
+
+pub(super) fn delete(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Response {
+    match text(headers, &SESSION) {
+        None => not_allowed(),
+        Some(id) if mcp.sessions.remove(id, identity) => StatusCode::NO_CONTENT.into_response(),
+        Some(_) => fail(&unknown_session(), None),
+    }
+}
+
+fn find(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Result<Arc<Session>, Failure> {
+    let Some(id) = text(headers, &SESSION) else {
+        return Err(Failure::request(
+            400,
+            "the header 'Mcp-Session-Id' is missing; begin with 'initialize', or send '_meta' as 2026-07-28 demands",
+        ));
+    };
+    mcp.sessions.find(id, identity).ok_or_else(unknown_session)
+}
+
+/// 404 is what tells a client to begin anew.
+fn unknown_session() -> Failure {
+    Failure::request(404, "there is no such session; begin again with 'initialize'")
+}
+
+/// Requests that may speak before they answer. They go on when the connection is lost, until the session ends.
+async fn run_requests(
+    mcp: &Arc<Mcp>,
+    session: &Arc<Session>,
+    requests: Vec<Request>,
+    batch: bool,
+    accept: Accept,
+) -> Response {
+    let outbox = session.new_outbox(requests.len());
+    for request in requests {
+        let out = if accept.events { MessageSink::Stream(outbox.clone()) } else { MessageSink::Discard };
+        let mut pending = PendingResponse { outbox: outbox.clone(), answered: false };
+        let (mcp, session_, id) = (mcp.clone(), session.clone(), request.id.clone());
+        let started = session.calls.spawn(id.clone(), async move {
+            let answer = dispatch::handle_request(&mcp, &session_, &request, out).await;
+            pending.answer(answer);
+        });
+        if !started {
+            let failure = Failure::request(200, "too many requests of this session are running");
+            outbox.push_response(failure.write(Some(&id)));
+        }
+    }
+    let responses = if accept.events {
+        with_timeout(STREAM_AFTER, outbox.responses_only()).await.flatten()
+    } else {
+        outbox.responses_only().await
+    };
+    let Some(mut answers) = responses else {
+        return stream_outbox(outbox, 0, session.handshake.revision == Revision::V2025_11_25);
+    };
+    session.remove_outbox(outbox.key);
+    match (batch, answers.len()) {
+        (false, 1) => json(StatusCode::OK, answers.swap_remove(0)),
+        // Cancelled: there is nothing to say, but HTTP wants an answer.
+        (false, _) => StatusCode::ACCEPTED.into_response(),
+        (true, _) => json(StatusCode::OK, [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat()),
+    }
+}
+
+/// An answer that is owed: cancelled work owes none.
+struct PendingResponse {
+    outbox: Arc<Outbox>,
+    answered: bool,
+}
+
+impl PendingResponse {
+    fn answer(&mut self, message: Vec<u8>) {
+        self.answered = true;
+        self.outbox.respond(message);
+    }
+}
+
+impl Drop for PendingResponse {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.outbox.abandon();
+        }
+    }
+}
+
+/// The outbox as a stream of events, from after that number on.
+fn stream_outbox(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
+    let reader = outbox.attach();
+    sse::response((outbox, after, prime, false), move |(outbox, after, prime, over)| async move {
+        if over {
+            return None;
+        }
+        if prime {
+            let first = sse::priming(&outbox.event_id(0), Outbox::retry());
+            return Some((first, (outbox, after, false, false)));
+        }
+        match sse::or_keep_alive(outbox.next(reader, after)).await {
+            Err(comment) => Some((comment, (outbox, after, false, false))),
+            Ok(NextEvent::Event(event)) => {
+                let bytes = sse::event(Some(&outbox.event_id(event.number)), &event.message);
+                Some((bytes, (outbox, event.number, false, false)))
+            }
+            Ok(NextEvent::Disconnect(retry)) => {
+                let last = format!("retry: {}\n\n", retry.as_millis());
+                Some((last.into(), (outbox, after, false, true)))
+            }
+            Ok(NextEvent::End) => None,
+        }
+    })
+}
+
+/// What a client missed on one of its streams, or the notification stream.
+pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> Response {
+    if text(headers, &SESSION).is_none() {
+        return not_allowed();
+    }
+    let session = match find(mcp, headers, identity) {
+        Ok(session) => session,
+        Err(failure) => return fail(&failure, None),
+    };
+    if !Accept::of(headers).events {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "this is a stream; send 'Accept: text/event-stream'");
+    }
+    let last = text(headers, &LAST_EVENT).and_then(|id| id.split_once('-'));
+    let last = last.and_then(|(key, number)| Some((key.parse::<u64>().ok()?, number.parse::<u64>().ok()?)));
+    if let Some((key, number)) = last
+        && let Some(outbox) = session.find_outbox(key)
+    {
+        return stream_outbox(outbox, number, false);
+    }
+    notification_stream(mcp, session, last.map(|(_, number)| number))
+}
+
+/// The stream of changes that belong to no request.
+fn notification_stream(mcp: &Mcp, session: Arc<Session>, after: Option<u64>) -> Response {
+    let notifications = Box::new(NotificationStream::open(mcp, session, after));
+    sse::response(notifications, |mut notifications| async move {
+        match sse::or_keep_alive(notifications.next()).await {
+            Err(comment) => Some((comment, notifications)),
+            Ok(found) => {
+                let (number, message) = found?;
+                Some((sse::event(Some(&format!("0-{number}")), &message), notifications))
+            }
+        }
+    })
+}

@@ -1,0 +1,105 @@
+//! HTTP+SSE as the first revision had it: a stream that says where to POST, and carries every answer. The end of the
+//! stream is the end of the session.
+
+use crate::mcp::session::registration::SessionRegistration;
+use crate::mcp::transport::duplex::Eras;
+use crate::mcp::transport::http::{fail, identity, is_json, read_body, refuse, text};
+use crate::mcp::transport::sse;
+use crate::query::Query;
+use crate::server::App;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use std::time::Duration;
+use toolyard_wire::mcp::failure::Failure;
+
+/// `GET /sse`
+pub(crate) fn open_legacy_stream(app: &App, request: &Request<Body>) -> Response {
+    if request.method() != Method::GET {
+        return not_allowed("GET", "GET opens the stream; messages are POSTed to the address it names");
+    }
+    if !accepts_event_stream(request.headers()) {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "this is a stream; send 'Accept: text/event-stream'");
+    }
+    let Some(registration) =
+        SessionRegistration::open(&app.mcp, identity(request.extensions()), Eras::Handshake)
+    else {
+        return fail(&Failure::request(503, "there are too many sessions; try again later"), None);
+    };
+    let endpoint = format!("event: endpoint\ndata: /messages?sessionId={}\n\n", registration.id);
+    let (registration, drain) = (Box::new(registration), app.options.drain);
+    sse::response((registration, Some(Bytes::from(endpoint))), move |(registration, first)| {
+        next(registration, first, drain)
+    })
+}
+
+/// `POST /messages?sessionId=…`
+pub(crate) async fn post_legacy_message(app: &App, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    if parts.method != Method::POST {
+        return not_allowed("POST", "POST messages here; GET /sse opens the stream");
+    }
+    if !is_json(&parts.headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send 'Content-Type: application/json'");
+    }
+    let id = match read_query(parts.uri.query()) {
+        Ok(id) => id,
+        Err(what) => return refuse(StatusCode::BAD_REQUEST, &what),
+    };
+    let Some(client) = app.mcp.sessions.find_duplex(&id, &identity(&parts.extensions)) else {
+        return fail(&Failure::request(404, "there is no such session; open a stream with GET /sse"), None);
+    };
+    match read_body(body, app.options.max_body).await {
+        Ok(body) => {
+            // Waits while the client is behind with reading; what takes long runs by itself.
+            client.receive(&app.mcp, body).await;
+            (StatusCode::ACCEPTED, "Accepted").into_response()
+        }
+        Err(refused) => *refused,
+    }
+}
+
+type StreamState = (Box<SessionRegistration>, Option<Bytes>);
+
+async fn next(
+    registration: Box<SessionRegistration>,
+    first: Option<Bytes>,
+    drain: Duration,
+) -> Option<(Bytes, StreamState)> {
+    if let Some(first) = first {
+        return Some((first, (registration, None)));
+    }
+    let bytes = tokio::select! {
+        biased;
+        next = sse::or_keep_alive(registration.client.send_queue.next()) => match next {
+            Ok(Ok(message)) => sse::event(None, &message),
+            Ok(Err(_)) => return None,
+            Err(comment) => comment,
+        },
+        () = registration.wait_for_drain(drain) => return None,
+    };
+    Some((bytes, (registration, None)))
+}
+
+fn read_query(query: Option<&str>) -> Result<String, String> {
+    const NAME: &str = "sessionId";
+    let mut query = Query::parse(query).map_err(|error| error.message)?;
+    let id = query.text(NAME);
+    query.finish(&[NAME]).map_err(|error| error.message)?;
+    id.ok_or_else(|| "'sessionId' is missing; POST to the address that the stream named".into())
+}
+
+fn accepts_event_stream(headers: &HeaderMap) -> bool {
+    let Some(accept) = text(headers, &header::ACCEPT) else { return true };
+    accept.split(',').any(|part| {
+        let kind = part.split(';').next().unwrap_or_default().trim();
+        matches!(kind, "*/*" | "text/*") || kind.eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+fn not_allowed(method: &'static str, what: &str) -> Response {
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, what);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(method));
+    response
+}

@@ -1,0 +1,125 @@
+//! Plain HTTP routes: call a tool with one POST that answers a result envelope, discovery, and prompt texts.
+
+use crate::body;
+use crate::server::App;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::sync::Arc;
+use std::time::Instant;
+use toolyard_engine::{Engine, Prompts};
+use toolyard_formats::json;
+use toolyard_protocol::text::escape_control;
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, Payload, TraceContext};
+use toolyard_wire::framed_dialect;
+
+pub fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/mcp/discover", get(discover))
+        .route("/mcp/prompt/{domain}/{name}/{major}", get(prompt))
+        .route("/mcp/tool/{name}", post(call_tool))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+}
+
+async fn healthz() -> Response {
+    json_response(StatusCode::OK, b"{\"status\":\"ok\"}".to_vec())
+}
+
+async fn discover(State(app): State<Arc<App>>) -> Response {
+    json_response(StatusCode::OK, discovery(&app.engine, app.mcp.prompts().as_ref(), app.started))
+}
+
+async fn prompt(
+    State(app): State<Arc<App>>,
+    Path((domain, name, major)): Path<(String, String, String)>,
+) -> Response {
+    match prompt_text(app.mcp.prompts().as_ref(), &domain, &name, &major) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(error) => respond(&Outcome::failure(app.engine.redact_error(error))),
+    }
+}
+
+/// What there is, as a document.
+pub(crate) fn discovery(engine: &Engine, prompts: &dyn Prompts, started: Instant) -> Vec<u8> {
+    let snapshot = engine.registry.snapshot();
+    framed_dialect::write_discovery(framed_dialect::Discovery {
+        server_version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: started.elapsed().as_secs(),
+        tools: &mut snapshot.entries().iter().map(|entry| &entry.spec),
+        prompts: &prompts.packs(),
+    })
+}
+
+/// One version of a prompt as it is written.
+pub(crate) fn prompt_text(
+    prompts: &dyn Prompts,
+    domain: &str,
+    name: &str,
+    major: &str,
+) -> Result<Vec<u8>, Error> {
+    let digits_only = major.bytes().all(|byte| byte.is_ascii_digit());
+    let number = major.parse::<u32>().ok().filter(|_| digits_only).ok_or_else(|| {
+        let shown: String = escape_control(major).chars().take(40).collect();
+        Error::new(ErrorKind::InvalidInput, format!("'{shown}' is no version of a prompt"))
+            .hint("versions are whole numbers; GET /mcp/discover lists those there are")
+    })?;
+    Ok(framed_dialect::write_prompt(&prompts.text(domain, name, number)?))
+}
+
+async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let outcome = match arguments(body, app.options.max_body).await {
+        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &NoopCaller).await,
+        Err(error) => Outcome::failure(app.engine.redact_error(error)),
+    };
+    respond(&outcome)
+}
+
+fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    // A broken traceparent starts no trace; the W3C text asks for that, not for an error.
+    let trace = traceparent.and_then(TraceContext::parse);
+    Call { trace, ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
+}
+
+/// The body as arguments; an empty body means none. Reading stops at the limit.
+async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
+    let bytes = body::read(body, limit).await.map_err(|error| error.to_error(limit))?;
+    if bytes.is_empty() {
+        return Ok(Payload::json("{}"));
+    }
+    json::arguments(bytes)
+}
+
+async fn no_route() -> Response {
+    let error = Error::new(ErrorKind::ResourceNotFound, "there is nothing at this address").hint(
+        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
+    );
+    respond(&Outcome::failure(error))
+}
+
+async fn wrong_method() -> Response {
+    let error = Error::new(ErrorKind::InvalidInput, "this address takes another method").hint(
+        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
+    );
+    let mut response = respond(&Outcome::failure(error));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+fn respond(outcome: &Outcome) -> Response {
+    let status = outcome.error().map_or(StatusCode::OK, |error| {
+        StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    });
+    json_response(status, framed_dialect::write_envelope(outcome))
+}
+
+fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

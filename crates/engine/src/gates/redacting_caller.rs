@@ -1,0 +1,130 @@
+//! Gate: what a tool says while it runs is held to the same rule as its result: no secret in it.
+
+use crate::gates::redact::{redact_payload, redact_text};
+use toolyard_protocol::{Caller, InputFuture, InputRequest, InputRequestBody, LogLine, Progress, Redactor};
+
+/// The caller as a tool reaches it. Answers go to the tool as they are: they are the caller's own words.
+pub struct RedactingCaller<'a> {
+    pub caller: &'a dyn Caller,
+    pub redactor: &'a dyn Redactor,
+}
+
+impl Caller for RedactingCaller<'_> {
+    fn progress(&self, mut progress: Progress) {
+        progress.message.iter_mut().for_each(|message| redact_text(self.redactor, message));
+        if self.is_secret(progress.done) {
+            progress.done = 0.0;
+        }
+        progress.total = progress.total.filter(|total| !self.is_secret(*total));
+        self.caller.progress(progress);
+    }
+
+    fn log(&self, mut line: LogLine) {
+        line.logger.iter_mut().for_each(|logger| redact_text(self.redactor, logger));
+        redact_payload(self.redactor, &mut line.data);
+        self.caller.log(line);
+    }
+
+    fn request_input(&self, mut question: InputRequest) -> InputFuture<'_> {
+        redact_text(self.redactor, &mut question.key);
+        match &mut question.body {
+            InputRequestBody::Elicit(body)
+            | InputRequestBody::ElicitUrl(body)
+            | InputRequestBody::Sample(body) => {
+                redact_payload(self.redactor, body);
+            }
+            InputRequestBody::Roots => {}
+        }
+        self.caller.request_input(question)
+    }
+
+    fn close_stream(&self, retry_ms: Option<u64>) {
+        self.caller.close_stream(retry_ms.filter(|ms| !self.is_secret(ms)));
+    }
+
+    fn detach(&self) {
+        self.caller.detach();
+    }
+}
+
+impl RedactingCaller<'_> {
+    /// A number can be a secret too.
+    fn is_secret(&self, number: impl ToString) -> bool {
+        self.redactor.text(&number.to_string()).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gates::redact::tests::HushRedactor;
+    use std::sync::Mutex;
+    use toolyard_protocol::{InputResponse, LogLevel, Payload};
+
+    /// Writes down everything it hears.
+    #[derive(Default)]
+    struct RecordingCaller(Mutex<Vec<String>>);
+
+    impl RecordingCaller {
+        fn add(&self, what: impl std::fmt::Debug) {
+            self.0.lock().unwrap().push(format!("{what:?}"));
+        }
+    }
+
+    impl Caller for RecordingCaller {
+        fn progress(&self, progress: Progress) {
+            self.add(progress);
+        }
+
+        fn log(&self, line: LogLine) {
+            self.add(line);
+        }
+
+        fn request_input(&self, question: InputRequest) -> InputFuture<'_> {
+            self.add(question);
+            Box::pin(std::future::ready(Ok(InputResponse(Payload::json(r#""hush""#)))))
+        }
+
+        fn close_stream(&self, retry_ms: Option<u64>) {
+            self.add(retry_ms);
+        }
+    }
+
+    /// Hides the word `hush` and the number 1234.
+    struct NumberRedactor;
+
+    impl Redactor for NumberRedactor {
+        fn text(&self, text: &str) -> Option<String> {
+            text.contains("1234").then(|| "[x]".to_owned()).or_else(|| HushRedactor.text(text))
+        }
+
+        fn payload(&self, payload: &Payload) -> Option<Payload> {
+            HushRedactor.payload(payload)
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_a_tool_says_holds_a_secret_and_answers_stay_whole() {
+        let heard = RecordingCaller::default();
+        let caller = RedactingCaller { caller: &heard, redactor: &NumberRedactor };
+        let body = || Payload::json(r#"{"message":"hush"}"#);
+        caller.progress(Progress { done: 1234.0, total: Some(1234.0), message: Some("a hush b".into()) });
+        caller.log(LogLine { level: LogLevel::Info, logger: Some("hush".into()), data: body() });
+        caller.close_stream(Some(1234));
+        let bodies = [
+            InputRequestBody::Elicit(body()),
+            InputRequestBody::ElicitUrl(body()),
+            InputRequestBody::Sample(body()),
+            InputRequestBody::Roots,
+        ];
+        for body in bodies {
+            let answer = caller.request_input(InputRequest { key: "hush".into(), body }).await.unwrap();
+            assert_eq!(&answer.0.bytes()[..], br#""hush""#);
+        }
+        let heard = heard.0.into_inner().unwrap();
+        assert_eq!(heard.len(), 7);
+        assert!(heard.iter().all(|text| !text.contains("hush") && !text.contains("1234")), "{heard:#?}");
+        let masked = heard.iter().filter(|text| text.contains("[x]")).count();
+        assert_eq!(masked, 6, "the close of a stream has no words: {heard:#?}");
+    }
+}

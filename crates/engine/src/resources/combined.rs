@@ -1,0 +1,154 @@
+//! Several sources of resources as one: lists go through all of them in turn, an address goes to the one that claims it.
+
+use super::{ResourceChange, Resources, WatchGuard, not_found, unknown_cursor};
+use crate::request_context::{RequestContext, RequestFuture};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+use toolyard_protocol::{
+    CachePolicy, Completion, CompletionRequest, Error, Page, ReadResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
+
+pub struct CombinedResources {
+    sources: Vec<Arc<dyn Resources>>,
+    /// Every source tells its changes here.
+    changes: broadcast::Sender<ResourceChange>,
+}
+
+/// How a source is asked for a page.
+type ListFn<T> =
+    for<'a> fn(&'a dyn Resources, Option<&'a str>, RequestContext<'a>) -> RequestFuture<'a, Page<T>>;
+
+/// A page is full with so many; the last source of a page may add a page of its own.
+const PAGE_SIZE: usize = 100;
+
+impl CombinedResources {
+    pub fn new(
+        sources: Vec<Arc<dyn Resources>>,
+        changes: broadcast::Sender<ResourceChange>,
+    ) -> CombinedResources {
+        CombinedResources { sources, changes }
+    }
+
+    fn source_for(&self, uri: &str) -> Result<&Arc<dyn Resources>, Error> {
+        self.sources.iter().find(|source| source.claims(uri)).ok_or_else(|| not_found(uri))
+    }
+
+    /// Goes on where `cursor` says: `SOURCE.CURSOR`, the second part empty at a source's start.
+    async fn page<T>(
+        &self,
+        cursor: Option<&str>,
+        request_context: RequestContext<'_>,
+        list: ListFn<T>,
+    ) -> Result<Page<T>, Error> {
+        let (mut at, mut inner) = parse(cursor)?;
+        if cursor.is_some() && at >= self.sources.len() {
+            return Err(unknown_cursor());
+        }
+        let mut page: Option<Page<T>> = None;
+        while let Some(source) = self.sources.get(at) {
+            let mut found = list(source.as_ref(), inner.as_deref(), request_context).await?;
+            (at, inner) = match found.next.take() {
+                Some(next) => (at, Some(next)),
+                None => (at + 1, None),
+            };
+            page = Some(match page {
+                None => found,
+                Some(page) => join(page, found),
+            });
+            if inner.is_some() || page.as_ref().is_some_and(|page| page.items.len() >= PAGE_SIZE) {
+                break;
+            }
+        }
+        let mut page = page.unwrap_or_else(|| Page::whole(Vec::new()));
+        page.next = (at < self.sources.len()).then(|| format!("{at}.{}", inner.unwrap_or_default()));
+        Ok(page)
+    }
+}
+
+fn parse(cursor: Option<&str>) -> Result<(usize, Option<String>), Error> {
+    let Some(cursor) = cursor else { return Ok((0, None)) };
+    let (at, inner) = cursor.split_once('.').ok_or_else(unknown_cursor)?;
+    let at = at.parse().map_err(|_| unknown_cursor())?;
+    Ok((at, Some(inner.to_owned()).filter(|inner| !inner.is_empty())))
+}
+
+fn join<T>(mut first: Page<T>, second: Page<T>) -> Page<T> {
+    first.items.extend(second.items);
+    let (a, b) = (first.cache_policy, second.cache_policy);
+    first.cache_policy = CachePolicy { ttl: a.ttl.min(b.ttl), shared: a.shared && b.shared };
+    first
+}
+
+impl Resources for CombinedResources {
+    fn is_available(&self) -> bool {
+        self.sources.iter().any(|source| source.is_available())
+    }
+
+    fn claims(&self, uri: &str) -> bool {
+        self.sources.iter().any(|source| source.claims(uri))
+    }
+
+    fn list<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<Resource>> {
+        Box::pin(self.page(cursor, request_context, |source, cursor, request_context| {
+            source.list(cursor, request_context)
+        }))
+    }
+
+    fn templates<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Page<ResourceTemplate>> {
+        Box::pin(self.page(cursor, request_context, |source, cursor, request_context| {
+            source.templates(cursor, request_context)
+        }))
+    }
+
+    fn read<'a>(
+        &'a self,
+        uri: &'a str,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, ReadResult> {
+        Box::pin(async move { self.source_for(uri)?.read(uri, request_context).await })
+    }
+
+    fn write<'a>(
+        &'a self,
+        part: ResourceContents,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, ()> {
+        Box::pin(async move { self.source_for(&part.uri)?.write(part, request_context).await })
+    }
+
+    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+        Box::pin(async move { self.source_for(uri)?.delete(uri, request_context).await })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        uri_template: &'a str,
+        completing: CompletionRequest,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, Completion> {
+        Box::pin(async move {
+            self.source_for(uri_template)?.complete(uri_template, completing, request_context).await
+        })
+    }
+
+    fn watch<'a>(
+        &'a self,
+        uri: &'a str,
+        request_context: RequestContext<'a>,
+    ) -> RequestFuture<'a, WatchGuard> {
+        Box::pin(async move { self.source_for(uri)?.watch(uri, request_context).await })
+    }
+
+    fn changes(&self) -> broadcast::Receiver<ResourceChange> {
+        self.changes.subscribe()
+    }
+}

@@ -1,0 +1,89 @@
+//! The engine over the stores in memory and a real audit log.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test states what it expects")]
+
+mod cache;
+mod jobs;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
+use toolyard_protocol::{
+    Annotations, Call, Digest, Edge, Error, ExposedName, JsonView, Limits, Payload, Sandbox, Timestamp,
+    Timing, ToolName, ToolSpec,
+};
+
+/// A folder of its own, gone afterwards.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> TempDir {
+        let id = new_id(&SystemClock, &SystemRandom);
+        let path = std::env::temp_dir().join(format!("toolyard-engine-{id}"));
+        std::fs::create_dir(&path).unwrap();
+        TempDir(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A clock that moves only when told.
+struct FakeClock(AtomicU64);
+
+impl FakeClock {
+    fn at(ms: u64) -> Arc<FakeClock> {
+        Arc::new(FakeClock(AtomicU64::new(ms)))
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Stands in for `wire` where nothing is to be hidden.
+struct AsIs;
+
+impl JsonView for AsIs {
+    fn redacted(&self, payload: &Payload, _cap: usize) -> Result<Vec<u8>, Error> {
+        Ok(payload.bytes().to_vec())
+    }
+
+    fn members(&self, _json: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Error> {
+        Ok(vec![None; names.len()])
+    }
+}
+
+fn call(arguments: &'static str) -> Call {
+    let id = new_id(&SystemClock, &SystemRandom);
+    Call::new(id, "example.echo", Payload::json(arguments), Edge::Cli)
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: ToolName::parse("example.echo").unwrap(),
+        exposed: ExposedName::parse("echo").unwrap(),
+        kind: "process",
+        source: "tools/echo.yaml".into(),
+        about: Default::default(),
+        annotations: Annotations::default(),
+        timing: Timing::Sync,
+        behavior: Default::default(),
+        sandbox: Sandbox::None,
+        examples: Vec::new(),
+        limits: Limits { timeout: Duration::from_secs(1), input: 1024, output: 1024 },
+        digest: Digest([0xab; 32]),
+        input_schema: None,
+        output_schema: None,
+    }
+}

@@ -1,0 +1,11 @@
+//! General formats as pure functions: no socket, no file, and no knowledge of any protocol.
+
+pub mod cache_key;
+pub mod doc;
+pub mod json;
+pub mod msgpack;
+pub mod percent;
+pub mod redact;
+pub mod schema;
+pub mod template;
+pub mod uri_template;

@@ -1,0 +1,142 @@
+//! Undoes encodings that leave most characters as they are, and remembers where everything came from.
+
+use std::ops::Range;
+
+pub type Decoder = fn(&[u8]) -> Decoded;
+
+/// Decoded bytes. Only the places that were encoded are remembered; between them the two texts are the same.
+pub struct Decoded {
+    pub bytes: Vec<u8>,
+    escapes: Vec<Escape>,
+}
+
+struct Escape {
+    decoded: Range<usize>,
+    source: Range<usize>,
+}
+
+impl Decoded {
+    /// Where a range of the decoded bytes came from. It is not empty.
+    pub fn source(&self, range: Range<usize>) -> Range<usize> {
+        let start = match self.escape_before(range.start) {
+            None => range.start,
+            Some(escape) if range.start < escape.decoded.end => escape.source.start,
+            Some(escape) => range.start - escape.decoded.end + escape.source.end,
+        };
+        let end = match self.escape_before(range.end - 1) {
+            None => range.end,
+            Some(escape) => range.end.saturating_sub(escape.decoded.end) + escape.source.end,
+        };
+        start..end
+    }
+
+    /// The last escape that starts at or before the place.
+    fn escape_before(&self, at: usize) -> Option<&Escape> {
+        let after = self.escapes.partition_point(|escape| escape.decoded.start <= at);
+        self.escapes[..after].last()
+    }
+
+    /// `one` reads an escape at the start of what it is given: the bytes it stands for and its length.
+    fn read(source: &[u8], one: impl Fn(&[u8]) -> Option<(Piece, usize)>) -> Decoded {
+        let mut decoded = Decoded { bytes: Vec::with_capacity(source.len()), escapes: Vec::new() };
+        let mut at = 0;
+        while at < source.len() {
+            let Some((piece, length)) = one(&source[at..]) else {
+                decoded.bytes.push(source[at]);
+                at += 1;
+                continue;
+            };
+            let start = decoded.bytes.len();
+            match piece {
+                Piece::Byte(byte) => decoded.bytes.push(byte),
+                Piece::Char(c) => decoded.bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+            // One byte for one byte moves nothing.
+            if decoded.bytes.len() - start != length {
+                let source = at..at + length;
+                decoded.escapes.push(Escape { decoded: start..decoded.bytes.len(), source });
+            }
+            at += length;
+        }
+        decoded
+    }
+}
+
+enum Piece {
+    Byte(u8),
+    Char(char),
+}
+
+/// `%41`, in either case.
+pub fn percent(source: &[u8]) -> Decoded {
+    Decoded::read(source, |rest| match rest {
+        [b'%', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 3)),
+        _ => None,
+    })
+}
+
+/// The same with `+` for a space, as forms do.
+pub fn form(source: &[u8]) -> Decoded {
+    Decoded::read(source, |rest| match rest {
+        [b'+', ..] => Some((Piece::Byte(b' '), 1)),
+        [b'%', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 3)),
+        _ => None,
+    })
+}
+
+/// Backslash escapes of JSON, of programs that print strings, and of [`toolyard_protocol::text::escape_control`].
+pub fn escapes(source: &[u8]) -> Decoded {
+    Decoded::read(source, |rest| match rest {
+        [b'\\', b'n', ..] => Some((Piece::Byte(b'\n'), 2)),
+        [b'\\', b'r', ..] => Some((Piece::Byte(b'\r'), 2)),
+        [b'\\', b't', ..] => Some((Piece::Byte(b'\t'), 2)),
+        [b'\\', b'b', ..] => Some((Piece::Byte(8), 2)),
+        [b'\\', b'f', ..] => Some((Piece::Byte(12), 2)),
+        [b'\\', byte @ (b'"' | b'\'' | b'\\' | b'/'), ..] => Some((Piece::Byte(*byte), 2)),
+        [b'\\', b'x', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 4)),
+        [b'\\', b'u', b'{', digits @ ..] => {
+            let length = digits.iter().take(7).position(|&byte| byte == b'}')?;
+            let c = char::from_u32(hex(digits, length)?)?;
+            Some((Piece::Char(c), length + 4))
+        }
+        [b'\\', b'u', digits @ ..] => {
+            let first = hex(digits, 4)?;
+            if let Some(c) = char::from_u32(first) {
+                return Some((Piece::Char(c), 6));
+            }
+            let second = hex(digits.get(4..)?.strip_prefix(b"\\u")?, 4)?;
+            let c = char::decode_utf16([first as u16, second as u16]).next()?.ok()?;
+            Some((Piece::Char(c), 12))
+        }
+        _ => None,
+    })
+}
+
+fn hex(digits: &[u8], length: usize) -> Option<u32> {
+    let digits = digits.get(..length).filter(|digits| !digits.is_empty())?;
+    digits.iter().try_fold(0, |sum, &digit| Some(sum << 4 | (digit as char).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_decoded_is_found_again_in_its_source() {
+        for (decoder, source, decoded, part, origin) in [
+            (percent as Decoder, "a%20b%2Fc", "a b/c", "b/", "b%2F"),
+            (percent, "100% of %zz", "100% of %zz", "of", "of"),
+            (form, "a+b%2bc", "a b+c", " b+", "+b%2b"),
+            (escapes, r#"x\"y\\z"#, r#"x"y\z"#, r#""y\"#, r#"\"y\\"#),
+            (escapes, r"\u00e9t\u00e9", "été", "é", r"\u00e9"),
+            (escapes, r"a\ud83d\ude00b", "a😀b", "😀b", r"\ud83d\ude00b"),
+            (escapes, r"\u{1b}[m\x41", "\u{1b}[mA", "mA", r"m\x41"),
+            (escapes, r"C:\q\ud83d", r"C:\q\ud83d", r"\q", r"\q"),
+        ] {
+            let found = decoder(source.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found.bytes), decoded, "{source}");
+            let at = decoded.find(part).unwrap();
+            assert_eq!(&source[found.source(at..at + part.len())], origin, "{source}");
+        }
+    }
+}

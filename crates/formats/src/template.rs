@@ -1,0 +1,372 @@
+//! Templates in tool files: Jinja syntax over `input`, sandboxed, strict, with fuel.
+//!
+//! What a caller sends is only ever data: it is never read as template, never split, and where it is put into a
+//! URL or a header it can't become anything but a value there.
+
+use crate::json::{ParseError, Token, Tokenizer};
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Environment, ErrorKind as JinjaKind, UndefinedBehavior};
+use std::fmt::Write as _;
+use toolyard_protocol::{Error, ErrorKind, Payload};
+
+/// Instructions one rendering may use; an honest template needs a few dozen.
+const FUEL: u64 = 20_000;
+/// The largest rendered text in bytes.
+const MAX_RENDERED: usize = 128 << 10;
+/// The same for a page.
+const MAX_PAGE: usize = 1 << 20;
+const NAME: &str = "template";
+/// The language's own names.
+const FUNCTIONS: &[&str] = &["range", "dict", "namespace", "debug"];
+
+/// Where the rendered text goes, and so how values are put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One program argument, or a cache key: values as they are.
+    Text,
+    /// A page for a person or a model: values as they are, and more of them.
+    Page,
+    /// Part of a URL: values percent-encoded, whatever they hold.
+    Url,
+    /// A JSON document: values as JSON, strings quoted, so that none can end its own quotes.
+    Json,
+}
+
+/// One checked template.
+pub struct Template {
+    /// `None` for a plain text without markup, by far the most common.
+    markup: Option<Environment<'static>>,
+    source: String,
+    /// Bytes of the rendered text.
+    max_bytes: usize,
+}
+
+impl Template {
+    /// Fails with the reason when the markup is broken.
+    pub fn parse(source: &str, target: Target) -> Result<Template, String> {
+        let has_markup = ["{{", "{%"].iter().any(|mark| source.contains(mark));
+        let markup = has_markup.then(|| environment(source, target)).transpose()?;
+        let max_bytes = if target == Target::Page { MAX_PAGE } else { MAX_RENDERED };
+        Ok(Template { markup, source: source.to_owned(), max_bytes })
+    }
+
+    /// A text in which markup is not markup.
+    pub fn plain(text: &str) -> Template {
+        Template { markup: None, source: text.to_owned(), max_bytes: text.len() }
+    }
+
+    /// As it is written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The text when there is nothing to fill in.
+    pub fn literal(&self) -> Option<&str> {
+        self.markup.is_none().then_some(self.source.as_str())
+    }
+
+    pub fn render(&self, input: &Input) -> Result<String, Error> {
+        self.render_in(|| minijinja::Value::from_pairs([("input", input.0.clone())]))
+    }
+
+    /// The same with `secrets.NAME`; for headers only, never for what is logged or shown.
+    pub fn render_with_secrets(&self, input: &Input, secrets: &[(String, String)]) -> Result<String, Error> {
+        self.render_in(|| {
+            let secrets = minijinja::Value::from_pairs(secrets.iter().cloned());
+            minijinja::Value::from_pairs([("input", input.0.clone()), ("secrets", secrets)])
+        })
+    }
+
+    /// What it takes from outside, such as `input.name`; the functions of the language aside.
+    pub fn variables(&self) -> Vec<String> {
+        let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
+        let used = template.into_iter().flat_map(|template| template.undeclared_variables(true));
+        let mut used: Vec<String> = used.filter(|name| !FUNCTIONS.contains(&name.as_str())).collect();
+        used.sort_unstable();
+        used
+    }
+
+    /// The names after `secrets.`; an empty one where they are used as a whole.
+    pub fn secrets_used(&self) -> Vec<String> {
+        let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
+        let mut used: Vec<String> = template
+            .into_iter()
+            .flat_map(|template| template.undeclared_variables(true))
+            .filter_map(|name| Some(name.strip_prefix("secrets")?.to_owned()))
+            .filter_map(|rest| match rest.strip_prefix('.') {
+                Some(name) => Some(name.to_owned()),
+                None => rest.is_empty().then_some(rest),
+            })
+            .collect();
+        used.sort_unstable();
+        used
+    }
+
+    fn render_in(&self, context: impl FnOnce() -> minijinja::Value) -> Result<String, Error> {
+        let Some(environment) = &self.markup else { return Ok(self.source.clone()) };
+        let context = context();
+        let mut out = BoundedWriter { bytes: Vec::new(), max_bytes: self.max_bytes };
+        let rendered = environment
+            .get_template(NAME)
+            .and_then(|template| template.render_captured_to(context, &mut out).map(|_| ()));
+        rendered.map_err(|error| self.failed(&error))?;
+        String::from_utf8(out.bytes)
+            .map_err(|_| Error::new(ErrorKind::Internal, "a template rendered to invalid UTF-8"))
+    }
+
+    fn failed(&self, error: &minijinja::Error) -> Error {
+        let what = match error.kind() {
+            JinjaKind::UndefinedError => "it uses a value that the arguments do not have".to_owned(),
+            JinjaKind::OutOfFuel => "it takes too many steps".to_owned(),
+            JinjaKind::WriteFailure => format!("its result is over {} bytes", self.max_bytes),
+            _ => error.detail().map_or_else(|| error.kind().to_string(), str::to_owned),
+        };
+        let shown: String = self.source.chars().take(80).collect();
+        Error::new(ErrorKind::InvalidInput, format!("the template {shown:?} cannot be filled in: {what}"))
+            .hint("give the missing argument, or use a default in the file: {{ input.x | default('y') }}")
+    }
+}
+
+/// A call's arguments as templates see them.
+pub struct Input(minijinja::Value);
+
+impl Input {
+    pub fn new(arguments: &Payload) -> Result<Input, Error> {
+        let read = Tokenizer::new(arguments.bytes()).and_then(|mut tokens| {
+            let first = tokens.next()?;
+            first.map_or(Ok(minijinja::Value::UNDEFINED), |(token, _)| value(token, &mut tokens))
+        });
+        let failed = |parse_error| {
+            Error::new(ErrorKind::InvalidInput, format!("the arguments are not JSON: {parse_error}"))
+        };
+        read.map(Input).map_err(failed)
+    }
+}
+
+/// Built from tokens rather than through serde, so that integers of any size keep their digits. The tokenizer
+/// bounds the depth, and with it this recursion.
+fn value(token: Token<'_>, tokens: &mut Tokenizer<'_>) -> Result<minijinja::Value, ParseError> {
+    Ok(match token {
+        Token::ObjectStart => {
+            let mut members = Vec::new();
+            while let Some((Token::Key(key), _)) = tokens.next()? {
+                if let Some((token, _)) = tokens.next()? {
+                    members.push((key.into_owned(), value(token, tokens)?));
+                }
+            }
+            minijinja::Value::from_pairs(members)
+        }
+        Token::ArrayStart => {
+            let mut items = Vec::new();
+            while let Some((token, _)) = tokens.next()? {
+                if token == Token::ArrayEnd {
+                    break;
+                }
+                items.push(value(token, tokens)?);
+            }
+            minijinja::Value::from(items)
+        }
+        Token::Key(text) | Token::String(text) => minijinja::Value::from(text.into_owned()),
+        Token::Number(digits) => number(digits),
+        Token::Bool(value) => minijinja::Value::from(value),
+        Token::Null | Token::ObjectEnd | Token::ArrayEnd => minijinja::Value::from(()),
+    })
+}
+
+fn number(digits: &str) -> minijinja::Value {
+    if let Ok(integer) = digits.parse::<i128>() {
+        return minijinja::Value::from(integer);
+    }
+    let whole = !digits.contains(['.', 'e', 'E']);
+    match digits.parse::<f64>() {
+        Ok(float) if !whole => minijinja::Value::from(float),
+        // Larger than any integer type: its digits are what it is.
+        _ => minijinja::Value::from(digits),
+    }
+}
+
+fn environment(source: &str, target: Target) -> Result<Environment<'static>, String> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(50);
+    let syntax = minijinja::syntax::SyntaxConfig::builder()
+        .keep_trailing_newline(true)
+        // Comments have no use in an argument, but `${#name}` is shell.
+        .comment_delimiters("{#toolyard-comment", "toolyard-comment#}")
+        .build();
+    environment.set_syntax(syntax.map_err(|error| error.to_string())?);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_formatter(move |out, _, value| match value.kind() {
+        _ if target == Target::Json && !value.is_undefined() => push_json(out, value),
+        ValueKind::Undefined => Err(minijinja::Error::from(JinjaKind::UndefinedError)),
+        ValueKind::None => Err(refuse("a value is null")),
+        // Their printed form is nobody's contract; the author must choose one.
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Plain | ValueKind::Bytes => {
+            Err(refuse("a value is a list or an object; use | tojson or | join"))
+        }
+        ValueKind::Bool => {
+            out.write_str(if value.is_true() { "true" } else { "false" }).map_err(minijinja::Error::from)
+        }
+        _ if target == Target::Url => percent_encode(out, &value.to_string()),
+        _ => out.write_str(&value.to_string()).map_err(minijinja::Error::from),
+    });
+    environment.add_template_owned(NAME, source.to_owned()).map_err(|error| {
+        let line = error.line().map_or(String::new(), |line| format!(" (line {line} of the template)"));
+        format!("the template is broken: {}{line}", error.detail().unwrap_or("syntax error"))
+    })?;
+    Ok(environment)
+}
+
+fn refuse(what: &'static str) -> minijinja::Error {
+    minijinja::Error::new(JinjaKind::InvalidOperation, what)
+}
+
+/// What `| tojson` made is JSON already.
+fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Result<(), minijinja::Error> {
+    let text = if value.is_safe() {
+        value.to_string()
+    } else {
+        minijinja::filters::tojson(value, None, std::iter::empty::<(String, minijinja::Value)>().collect())?
+            .to_string()
+    };
+    out.write_str(&text).map_err(minijinja::Error::from)
+}
+
+/// Everything but RFC 3986's unreserved characters, so that no value can start a new part of a URL.
+fn percent_encode(out: &mut minijinja::Output<'_>, text: &str) -> Result<(), minijinja::Error> {
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.write_char(byte as char)?;
+        } else {
+            write!(out, "%{byte:02X}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A buffer that refuses to grow past the bound.
+struct BoundedWriter {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+}
+
+impl std::io::Write for BoundedWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.max_bytes {
+            return Err(std::io::Error::other("too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn render(source: &str, target: Target, input: &str) -> Result<String, String> {
+        let template = Template::parse(source, target)?;
+        let input = Input::new(&Payload::json(input.to_owned())).unwrap();
+        template.render(&input).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn values_are_data_whatever_they_hold() {
+        for hostile in
+            ["a; touch pwned", "$(id)", "../../x", "@evil.example", "\\r\\nX: y", "{{ 7*7 }}", "{% raw %}"]
+        {
+            let input = format!("{{\"v\":\"{hostile}\"}}");
+            let text = hostile.replace("\\r\\n", "\r\n");
+            assert_eq!(render("{{ input.v }}", Target::Text, &input), Ok(text));
+            let url = render("https://h/{{ input.v | safe }}", Target::Url, &input).unwrap();
+            let tail = &url["https://h/".len()..];
+            assert!(!tail.contains(['/', '@', ';', '?', '#', '\r', '\n', ' ', ':', '{', '\\']), "{url}");
+        }
+    }
+
+    #[test]
+    fn strictness_has_a_reason_in_each_case() {
+        for (source, input, what) in [
+            ("{{ input.missing }}", "{}", "do not have"),
+            ("{{ other }}", "{}", "do not have"),
+            ("{{ input.n }}", r#"{"n":null}"#, "null"),
+            ("{{ input.l }}", r#"{"l":[1]}"#, "tojson"),
+            ("{% for i in range(100000) %}x{% endfor %}", "{}", ""),
+            ("{% if %}", "{}", "broken"),
+            ("{% include 'x' %}", "{}", "broken"),
+        ] {
+            let error = render(source, Target::Text, input).expect_err(source);
+            assert!(error.contains(what), "{source}: {error}");
+        }
+        assert_eq!(render("{{ input.x | default('y') }}", Target::Text, "{}"), Ok("y".to_owned()));
+        assert_eq!(
+            render("${#x}{{ 1 }}", Target::Text, "{}"),
+            Ok("${#x}1".to_owned()),
+            "shell, not a comment"
+        );
+        assert_eq!(
+            render("{{ input.l | tojson }}", Target::Text, r#"{"l":[1,"a"]}"#),
+            Ok("[1, \"a\"]".to_owned())
+        );
+        assert_eq!(
+            render("{{ input.b }}-{{ input.n }}", Target::Text, r#"{"b":true,"n":1.5}"#),
+            Ok("true-1.5".to_owned())
+        );
+    }
+
+    #[test]
+    fn secrets_are_a_namespace_of_their_own() {
+        let template = Template::parse("Bearer {{ secrets.KEY }}{{ input.secrets }}", Target::Text).unwrap();
+        assert_eq!(template.secrets_used(), ["KEY"]);
+        let input = Input::new(&Payload::json(r#"{"secrets":"x"}"#)).unwrap();
+        let secrets = [("KEY".to_owned(), "{{ 7*7 }}".to_owned())];
+        assert_eq!(template.render_with_secrets(&input, &secrets).unwrap(), "Bearer {{ 7*7 }}x");
+        assert!(template.render(&input).is_err());
+        assert_eq!(Template::parse("{{ secrets | tojson }}", Target::Text).unwrap().secrets_used(), [""]);
+        assert!(
+            Template::parse("{{ input.a }} secrets.KEY", Target::Text).unwrap().secrets_used().is_empty()
+        );
+    }
+
+    #[test]
+    fn work_and_size_are_bounded() {
+        let nested = "{% for a in input.l %}{% for b in input.l %}{% for c in input.l %}{{ c }}{% endfor %}{% endfor %}{% endfor %}";
+        let input = format!("{{\"l\":[{}]}}", vec!["1"; 200].join(","));
+        assert!(render(nested, Target::Text, &input).unwrap_err().contains("steps"));
+        let long = format!("{{\"v\":\"{}\"}}", "x".repeat(100_000));
+        assert!(render("{{ input.v }}{{ input.v }}", Target::Text, &long).unwrap_err().contains("over"));
+        assert_eq!(render("{{ input.v }}{{ input.v }}", Target::Page, &long).unwrap().len(), 200_000);
+        let longer = "{% for i in range(20) %}{{ input.v }}{% endfor %}";
+        assert!(render(longer, Target::Page, &long).unwrap_err().contains("over 1048576"));
+    }
+
+    #[test]
+    fn what_a_template_takes_from_outside_is_known() {
+        let source = "{% for i in range(3) %}{{ i }}{{ loop.index }}{% endfor %}{% set a = 1 %}{{ a }}{{ input.x.y }}{{ b }}";
+        let template = Template::parse(source, Target::Page).unwrap();
+        assert_eq!(template.variables(), ["b", "input.x.y"]);
+        assert!(Template::parse("plain", Target::Page).unwrap().variables().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_never_changes_the_rest_of_a_url(value in ".{0,30}") {
+            let input = serde_json::json!({ "v": value }).to_string();
+            if let Ok(url) = render("https://host/a/{{ input.v }}/b", Target::Url, &input) {
+                let middle = url.strip_prefix("https://host/a/").and_then(|rest| rest.strip_suffix("/b")).unwrap();
+                prop_assert!(middle.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%".contains(&b)));
+            }
+        }
+
+        #[test]
+        fn no_template_source_panics(source in "[{}%# a-z.|()'\"0-9*]{0,40}") {
+            let _ = render(&source, Target::Text, "{\"a\":1}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The launcher: a program of a few kilobytes between the daemon and one tool, so that the tool's whole
+//! process tree can be held and killed without forking the daemon.
+//!
+//! `argv` is `[name, flags, program, tool argv0, …]`, `envp` and the working directory are the tool's,
+//! descriptors 0–2 are its stdio and 3 is the control socket. The daemon starts it with every signal blocked,
+//! so that nothing but SIGKILL ends it before its tool. When the daemon closes or shuts down its end of the
+//! socket, or dies, the tree is killed; when the tool ends, whatever it left behind is killed and then a
+//! `Record` is sent. With the flag for it, a `script` that confines the tool is read from the socket first.
+//!
+//! One process, no threads, no allocation. It has no C library because exec, page faults and dynamic linking
+//! of an ordinary program cost more than everything done here.
+
+#![no_std]
+#![no_main]
+
+mod confine;
+mod mem;
+mod namespace;
+#[path = "../src/opcodes.rs"]
+mod opcodes;
+#[path = "../src/record.rs"]
+mod record;
+mod subreaper;
+mod sys;
+mod tool;
+
+use record::Record;
+
+/// The control socket.
+pub const CONTROL: usize = 3;
+
+/// How a tool ended, or why it did not start.
+pub type ToolResult = Result<i32, Failure>;
+
+pub struct Failure {
+    pub stage: u8,
+    pub errno: i32,
+    /// The step of the script that failed, if it was one.
+    pub step: i32,
+}
+
+impl Failure {
+    /// `result` is a negative result of a system call.
+    pub fn setup(result: isize) -> Failure {
+        Failure { stage: record::STAGE_SETUP, errno: -result as i32, step: 0 }
+    }
+}
+
+/// # Safety
+/// `stack` is what the kernel left there: argc, argv, NULL, envp, NULL.
+pub unsafe extern "C" fn start(stack: *const usize) -> ! {
+    let argc = unsafe { *stack };
+    let argv = unsafe { stack.add(1) }.cast::<*const u8>();
+    if argc < 4 {
+        sys::exit(64);
+    }
+    let flags = unsafe { text(*argv.add(1)) };
+    let probe = flags.contains(&record::FLAG_PROBE);
+    unsafe { tool::prepare(*argv.add(2), argv.add(3), argv.add(argc + 1), probe) };
+
+    let mut record = Record { level: 0, stage: record::STAGE_SETUP, errno: 0, status: 0 };
+    match prepare(flags) {
+        Err(result) => record.errno = -result as i32,
+        Ok(()) => run_contained(flags, &mut record),
+    }
+    sys::write(CONTROL, &record.to_bytes());
+    sys::exit(0)
+}
+
+/// Lets go of what is not ours and takes the script, if there is one.
+fn prepare(flags: &[u8]) -> Result<(), isize> {
+    // With a script come the descriptors of shared namespaces; carrying it out closes them.
+    let first = if flags.contains(&record::FLAG_SCRIPT) { opcodes::FD_VIEW + 1 } else { CONTROL + 1 };
+    let closed = sys::close_from(first);
+    if closed < 0 {
+        return Err(closed);
+    }
+    if flags.contains(&record::FLAG_SCRIPT) {
+        tool::confine(confine::LaunchScript::receive()?);
+    }
+    Ok(())
+}
+
+/// Tries the ways to hold a tree in the order of `flags`; the first that can be set up runs the tool.
+fn run_contained(flags: &[u8], record: &mut Record) {
+    let join = flags.contains(&record::FLAG_JOIN);
+    for &level in flags {
+        let ready = match level {
+            record::LEVEL_PID_NAMESPACE => namespace::enter(),
+            record::LEVEL_USER_PID_NAMESPACE if join => namespace::join_as_user(),
+            record::LEVEL_USER_PID_NAMESPACE => namespace::enter_as_user(),
+            record::LEVEL_SUBREAPER => subreaper::enter(),
+            _ => continue,
+        };
+        record.level = level;
+        let ended = match ready {
+            Err(failure) if !failure.irreversible => {
+                record.errno = failure.errno;
+                continue;
+            }
+            // Half inside a namespace there is no way back to another level.
+            Err(failure) => Err(Failure::setup(-(failure.errno as isize))),
+            Ok(()) if level == record::LEVEL_SUBREAPER => subreaper::run(),
+            Ok(()) => namespace::run(level == record::LEVEL_USER_PID_NAMESPACE && !join),
+        };
+        (record.stage, record.errno, record.status) = match ended {
+            Ok(status) => (record::STAGE_RAN, 0, status),
+            Err(failure) => (failure.stage, failure.errno, failure.step),
+        };
+        return;
+    }
+}
+
+/// A level that could not be set up, and whether something irreversible was done before.
+pub struct LevelError {
+    pub irreversible: bool,
+    pub errno: i32,
+}
+
+/// # Safety
+/// `start` points at a NUL-terminated string that lives as long as the process.
+unsafe fn text(start: *const u8) -> &'static [u8] {
+    let mut length = 0;
+    unsafe {
+        while *start.add(length) != 0 {
+            length += 1;
+        }
+        core::slice::from_raw_parts(start, length)
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    sys::exit(70)
+}

@@ -1,0 +1,107 @@
+//! The tool's process: from clone to execve.
+
+use core::cell::UnsafeCell;
+use core::ptr;
+
+use crate::confine::{LaunchScript, StepError};
+use crate::{CONTROL, ToolResult, Failure, record, sys};
+
+/// What to execute, and what came of it. The tool's process shares our memory until it executes, while we are
+/// suspended (as with vfork), so a plain cell is both the request and the answer.
+struct ExecRequest {
+    program: *const u8,
+    argv: *const *const u8,
+    envp: *const *const u8,
+    probe: bool,
+    /// The launcher's pid when the tool must notice its death by itself.
+    parent: isize,
+    script: Option<LaunchScript>,
+    own_userns: bool,
+    exec_errno: i32,
+    step_error: Option<StepError>,
+}
+
+struct Shared<T>(UnsafeCell<T>);
+// SAFETY: the launcher is one thread; a clone that shares the memory runs only while we are suspended.
+unsafe impl<T> Sync for Shared<T> {}
+
+static EXEC_REQUEST: Shared<ExecRequest> = Shared(UnsafeCell::new(ExecRequest {
+    program: ptr::null(),
+    argv: ptr::null(),
+    envp: ptr::null(),
+    probe: false,
+    parent: 0,
+    script: None,
+    own_userns: false,
+    exec_errno: 0,
+    step_error: None,
+}));
+
+#[repr(C, align(16))]
+struct Stack([u8; 8192]);
+static STACK: Shared<Stack> = Shared(UnsafeCell::new(Stack([0; 8192])));
+
+/// # Safety
+/// The pointers are those the kernel handed to `_start`.
+pub unsafe fn prepare(program: *const u8, argv: *const *const u8, envp: *const *const u8, probe: bool) {
+    let request = EXEC_REQUEST.0.get();
+    unsafe { ((*request).program, (*request).argv, (*request).envp, (*request).probe) = (program, argv, envp, probe) };
+}
+
+/// The tool is to be confined by `script`.
+pub fn confine(script: LaunchScript) {
+    unsafe { (*EXEC_REQUEST.0.get()).script = Some(script) };
+}
+
+/// Starts the tool and lets go of its stdio. `parent` is set when the tool is not in a namespace of ours.
+pub fn start(parent: Option<isize>, own_userns: bool) -> Result<isize, Failure> {
+    let request = EXEC_REQUEST.0.get();
+    unsafe { ((*request).parent, (*request).own_userns) = (parent.unwrap_or(0), own_userns) };
+    let namespaces = unsafe { (*request).script }.map_or(0, |script| script.namespaces);
+    let flags = sys::CLONE_VM | sys::CLONE_VFORK | sys::SIGCHLD | namespaces;
+    let pid = unsafe { sys::clone_with_stack(flags, STACK.0.get().add(1).cast(), become_tool) };
+    // The daemon sees the end of the tool's output when the tool closes it, not when we end.
+    (0..CONTROL).for_each(sys::close);
+    if pid < 0 { Err(Failure::setup(pid)) } else { Ok(pid) }
+}
+
+/// The end to report for a tool that was started and then ended with `status`.
+pub fn exit_result(status: i32) -> ToolResult {
+    let request = EXEC_REQUEST.0.get();
+    if let Some(StepError { step, errno }) = unsafe { ptr::read_volatile(&raw const (*request).step_error) } {
+        return Err(Failure { stage: record::STAGE_CONFINE, errno, step });
+    }
+    match unsafe { ptr::read_volatile(&raw const (*request).exec_errno) } {
+        0 => Ok(status),
+        errno => Err(Failure { stage: record::STAGE_EXEC, errno, step: 0 }),
+    }
+}
+
+extern "C" fn become_tool() -> ! {
+    let request = EXEC_REQUEST.0.get();
+    unsafe {
+        if (*request).parent != 0 {
+            sys::die_with_parent();
+            // Too late when the launcher died before that call.
+            if sys::parent_pid() != (*request).parent {
+                sys::exit(0);
+            }
+        }
+        sys::setsid();
+        if let Some(script) = (*request).script
+            && let Err(step_error) = script.apply((*request).own_userns)
+        {
+            ptr::write_volatile(&raw mut (*request).step_error, Some(step_error));
+            sys::exit(126);
+        }
+        if (*request).probe {
+            sys::exit(0);
+        }
+        sys::reset_glibc_signals();
+        sys::block_signals(0);
+        sys::close(CONTROL);
+        let result = sys::execve((*request).program, (*request).argv, (*request).envp);
+        ptr::write_volatile(&raw mut (*request).exec_errno, -result as i32);
+    }
+    sys::exit(127)
+}

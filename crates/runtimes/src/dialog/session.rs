@@ -1,0 +1,236 @@
+//! The state of one conversation: what was asked, what is held back, how it is to end.
+
+use super::pausable_deadline::PausableDeadline;
+use super::throttle::ProgressThrottle;
+use super::{MAX_MESSAGE, MAX_MESSAGE_BYTES, MAX_MESSAGES, MAX_OPEN_QUESTIONS};
+use crate::dialog::Stop;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Instant;
+use toolyard_engine::Run;
+use toolyard_protocol::text::escape_control;
+use toolyard_protocol::{Caller, Error, ErrorKind, LogLevel, LogLine, RpcError};
+use toolyard_sandbox::{ChildSession, KillReason};
+use toolyard_wire::child_io::{self, Contract};
+use toolyard_wire::dialog::{self, DialogLine, DialogRequest, Message, text_payload};
+
+/// Lines that are no JSON: so many are passed on as log, none longer than this.
+const MAX_NON_JSON_LINES: usize = 100;
+const MAX_NON_JSON_BYTES: usize = 1000;
+
+/// A question under way: its key and, in the end, the line for the tool.
+type PendingQuestion<'a> = Pin<Box<dyn Future<Output = (String, Bytes)> + Send + 'a>>;
+
+pub struct DialogSession<'a> {
+    caller: &'a dyn Caller,
+    contract: Contract,
+    pausable: PausableDeadline,
+    throttle: ProgressThrottle,
+    questions: FuturesUnordered<PendingQuestion<'a>>,
+    keys: HashSet<String>,
+    messages: usize,
+    message_bytes: usize,
+    non_json_lines: usize,
+    /// Of everything that is no message.
+    output_bytes: usize,
+    output_cap: usize,
+    end: Option<FinalMessage>,
+    /// The last line that was no JSON, to show when no answer comes.
+    last_non_json: Bytes,
+}
+
+/// How the tool wants the call to end.
+pub enum FinalMessage {
+    /// What stdout would hold if it had only answered.
+    Answer(Vec<u8>),
+    Rpc(RpcError),
+}
+
+impl<'a> DialogSession<'a> {
+    pub fn new(run: &Run<'a>, contract: Contract) -> DialogSession<'a> {
+        DialogSession {
+            caller: run.caller,
+            contract,
+            pausable: PausableDeadline::new(run.deadline, run.call.deadline, Run::MAX_WAIT_FOR_ANSWERS),
+            throttle: ProgressThrottle::new(Instant::now()),
+            questions: FuturesUnordered::new(),
+            keys: HashSet::new(),
+            messages: 0,
+            message_bytes: 0,
+            non_json_lines: 0,
+            output_bytes: 0,
+            output_cap: run.spec.limits.output,
+            end: None,
+            last_non_json: Bytes::new(),
+        }
+    }
+
+    /// Takes one line of the tool.
+    pub fn handle_line(&mut self, line: Bytes, child: &mut ChildSession<'_>) -> Result<(), Stop> {
+        let read = dialog::read(&line)?;
+        if self.end.is_some() && read != DialogLine::Blank {
+            return Err(self.trailing_output_error(&line).into());
+        }
+        match read {
+            DialogLine::Blank => {}
+            DialogLine::Noise => self.log_non_json(line)?,
+            DialogLine::Answer => {
+                self.count_output(line.len())?;
+                self.finish(FinalMessage::Answer(line.into()), child);
+            }
+            DialogLine::Message(message) => {
+                self.count_message(line.len())?;
+                self.message(message, child)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn has_open_questions(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
+    /// The next line with an answer, whichever question it is for. Not to be called when nothing was asked.
+    pub async fn next_answer(&mut self) -> Bytes {
+        let Some((key, line)) = self.questions.next().await else { return std::future::pending().await };
+        self.keys.remove(&key);
+        self.pausable.set_waiting(self.has_open_questions(), Instant::now());
+        line
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.pausable.deadline()
+    }
+
+    /// When held progress is due.
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.throttle.next_wake()
+    }
+
+    pub fn flush_due(&mut self, now: Instant) {
+        if let Some(progress) = self.throttle.due(now) {
+            self.caller.progress(progress);
+        }
+    }
+
+    pub fn flush_last(&mut self) {
+        if let Some(progress) = self.throttle.take_pending() {
+            self.caller.progress(progress);
+        }
+    }
+
+    /// Without an answer, what was there instead.
+    pub fn into_final_message(self) -> FinalMessage {
+        self.end.unwrap_or_else(|| FinalMessage::Answer(self.last_non_json.into()))
+    }
+
+    fn message(&mut self, message: Message, child: &mut ChildSession<'_>) -> Result<(), Stop> {
+        match message {
+            Message::Progress(progress) => {
+                if let Some(progress) = self.throttle.offer(progress, Instant::now()) {
+                    self.caller.progress(progress);
+                }
+            }
+            Message::Log(line) => self.caller.log(line),
+            Message::CloseStream { retry_ms } => self.caller.close_stream(retry_ms),
+            Message::Detach => self.caller.detach(),
+            Message::RpcError(rpc) => self.finish(FinalMessage::Rpc(rpc), child),
+            Message::InputRequest(asked) => self.ask(asked, child)?,
+        }
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        DialogRequest { id, question }: DialogRequest,
+        child: &ChildSession<'_>,
+    ) -> Result<(), Error> {
+        let key = question.key.clone();
+        if child.is_stdin_closed() {
+            let message = format!("the tool asks '{}' but has closed its stdin", escape_control(&key));
+            return Err(Error::new(ErrorKind::ToolFailed, message).hint("read the answers from stdin"));
+        }
+        if self.questions.len() >= MAX_OPEN_QUESTIONS {
+            let message = format!("the tool has more than {MAX_OPEN_QUESTIONS} questions open at once");
+            return Err(
+                Error::new(ErrorKind::OutputTooLarge, message).hint("wait for answers before asking more")
+            );
+        }
+        if !self.keys.insert(key.clone()) {
+            let message =
+                format!("the tool asks '{}' again while that question is open", escape_control(&key));
+            return Err(
+                Error::new(ErrorKind::InvalidOutput, message).hint("give each question an id of its own")
+            );
+        }
+        let asking = self.caller.request_input(question);
+        self.questions.push(Box::pin(async move {
+            let answer = asking.await;
+            (key, dialog::answer(&id, answer.as_ref()))
+        }));
+        self.pausable.set_waiting(true, Instant::now());
+        Ok(())
+    }
+
+    /// Nothing that was asked matters any more, and nothing more will be said.
+    fn finish(&mut self, end: FinalMessage, child: &mut ChildSession<'_>) {
+        self.flush_last();
+        self.questions.clear();
+        self.keys.clear();
+        self.pausable.set_waiting(false, Instant::now());
+        child.close_stdin();
+        self.end = Some(end);
+    }
+
+    fn log_non_json(&mut self, line: Bytes) -> Result<(), Stop> {
+        self.count_output(line.len())?;
+        self.non_json_lines += 1;
+        if self.non_json_lines <= MAX_NON_JSON_LINES {
+            // Never a part of a line: half a secret could not be recognised.
+            let text = match line.len() <= MAX_NON_JSON_BYTES {
+                true => escape_control(&String::from_utf8_lossy(&line)),
+                false => format!("a line of {} bytes that is not JSON", line.len()),
+            };
+            let logger = Some("stdout".to_owned());
+            self.caller.log(LogLine { level: LogLevel::Debug, logger, data: text_payload(&text) });
+        }
+        self.last_non_json = line;
+        Ok(())
+    }
+
+    fn count_output(&mut self, bytes: usize) -> Result<(), KillReason> {
+        self.output_bytes = self.output_bytes.saturating_add(bytes);
+        if self.output_bytes > self.output_cap { Err(KillReason::OverCap) } else { Ok(()) }
+    }
+
+    fn count_message(&mut self, bytes: usize) -> Result<(), Error> {
+        self.messages += 1;
+        self.message_bytes = self.message_bytes.saturating_add(bytes);
+        let too_much = if bytes > MAX_MESSAGE {
+            format!("a message of the tool has {bytes} bytes; at most {MAX_MESSAGE} are taken")
+        } else if self.messages > MAX_MESSAGES {
+            format!("the tool sent more than {MAX_MESSAGES} messages and was stopped")
+        } else if self.message_bytes > MAX_MESSAGE_BYTES {
+            format!("the tool sent more than {MAX_MESSAGE_BYTES} bytes of messages and was stopped")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::OutputTooLarge, too_much).hint("say less while the tool runs"))
+    }
+
+    /// The contract's own words for output after the answer.
+    fn trailing_output_error(&self, line: &[u8]) -> Error {
+        let before = match &self.end {
+            Some(FinalMessage::Answer(answer)) => answer,
+            _ => &Vec::from(*b"null"),
+        };
+        let all = [before, line].join(&b'\n');
+        let refused = child_io::read(self.contract, all.into()).err();
+        refused
+            .unwrap_or_else(|| Error::new(ErrorKind::InvalidOutput, "the tool printed more after its answer"))
+    }
+}

@@ -1,0 +1,133 @@
+//! What every confined program sees of this machine, looked up once.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::landlock::Abi;
+use super::mounts::{self, Access, Mount, Symlink};
+use super::seccomp;
+use super::shared_namespaces::SharedNamespaces;
+use crate::image::Image;
+use crate::{Confinement, SandboxLevel, TreeLevel};
+
+/// Where programs and libraries live.
+const PROGRAMS: [&str; 10] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/sys/devices/system/cpu",
+];
+/// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
+/// owner or its secrets.
+const CONFIGURATION: [&str; 7] =
+    ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
+/// Small files of the same kind: a copy costs less than a mount.
+const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
+const MAX_COPY: u64 = 16 << 10;
+/// Folders with a version in their names.
+const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
+/// Only with the machine's network.
+const RESOLVER: [&str; 6] = ["resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"];
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// What every confined program sees, looked up once.
+pub struct SystemView {
+    pub abi: Abi,
+    pub visible: Vec<Mount>,
+    pub resolver: Vec<Mount>,
+    pub devices: Vec<PathBuf>,
+    pub copies: Vec<CopiedFile>,
+    pub shared: Option<SharedNamespaces>,
+    pub links: Vec<Symlink>,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// A small file that is copied into the view.
+pub struct CopiedFile {
+    pub path: PathBuf,
+    /// Where its links lead, for rules about the machine's own view.
+    pub canonical_path: PathBuf,
+    pub content: Vec<u8>,
+}
+
+impl CopiedFile {
+    fn new(path: &str) -> Option<CopiedFile> {
+        let canonical_path = fs::canonicalize(path).ok()?;
+        let small = fs::metadata(&canonical_path).is_ok_and(|meta| meta.len() <= MAX_COPY);
+        let content = small.then(|| fs::read(&canonical_path).ok())??;
+        Some(CopiedFile { path: path.into(), canonical_path, content })
+    }
+}
+
+impl SystemView {
+    /// `level` is how trees are held, and so whether tools come with a user namespace.
+    pub fn new(level: TreeLevel, image: &Image) -> SystemView {
+        let mut links = Vec::new();
+        let etc = |name: &str| Path::new("/etc").join(name);
+        let versioned = fs::read_dir("/etc").into_iter().flatten().flatten();
+        let versioned = versioned.map(|entry| entry.path()).filter(|path| {
+            let name = path.file_name().unwrap_or_default().as_bytes();
+            VERSIONED.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+        });
+        let paths = PROGRAMS.into_iter().map(PathBuf::from);
+        let paths: Vec<PathBuf> = paths.chain(CONFIGURATION.map(etc)).chain(versioned).collect();
+        let visible = existing_mounts(paths, &mut links);
+        let resolver = existing_mounts(RESOLVER.map(etc).to_vec(), &mut links);
+        links.sort();
+        links.dedup();
+        let is_device =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device());
+        let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
+        // SAFETY: plain calls without arguments.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let copies = COPIED.into_iter().filter_map(CopiedFile::new).collect();
+        let abi = Abi::detect();
+        SystemView {
+            abi,
+            visible,
+            resolver,
+            devices,
+            copies,
+            shared: SharedNamespaces::new(abi, level, image),
+            links,
+            uid,
+            gid,
+        }
+    }
+}
+
+impl SystemView {
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        seccomp::program(confinement.level, confinement.network, self.shared.is_some())
+    }
+
+    /// The namespaces that a program at this level enters.
+    pub fn shared(&self, level: SandboxLevel) -> Option<&SharedNamespaces> {
+        self.shared.as_ref().filter(|_| level == SandboxLevel::Full)
+    }
+}
+
+/// Those of `paths` that exist, each once and none inside another.
+fn existing_mounts(paths: Vec<PathBuf>, links: &mut Vec<Symlink>) -> Vec<Mount> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let mut followed = Vec::new();
+        if let Ok(path) = mounts::canonical_path(&path, &mut followed) {
+            links.extend(followed);
+            found.push(path);
+        }
+    }
+    found.sort();
+    found.dedup_by(|later, kept| later.starts_with(kept));
+    let mount = |path: PathBuf| Mount { is_dir: path.is_dir(), path, access: Access::Read };
+    found.into_iter().map(mount).collect()
+}

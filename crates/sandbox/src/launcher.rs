@@ -1,0 +1,177 @@
+//! The launcher as the daemon sees it: made ready once, then one run per call.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::time::{self, Instant};
+
+use super::image::Image;
+use super::input::Stdin;
+use super::launch_script::SystemView;
+use super::limits::{LimitExceeded, LimitMonitor};
+use super::output::{OverCap, Stderr, Stdout};
+use super::probe::{executable_image, probe, probe_sandbox};
+use super::reaper::Reaper;
+use super::start::open_channels;
+use super::tree::ProcessTree;
+use super::view_pool::ViewPool;
+use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, SandboxLevel, TreeLevel};
+use toolyard_launcher::record::Record;
+
+/// Starts tools; one per process, shared.
+pub struct Launcher {
+    pub(super) image: Arc<Image>,
+    level: TreeLevel,
+    /// The level and the weaker ones below it.
+    pub(super) levels: Vec<TreeLevel>,
+    sandbox: SandboxLevel,
+    pub(super) system: Arc<SystemView>,
+    pub(super) view_pool: Arc<ViewPool>,
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) reaper: Reaper,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Children alive at the same time; more calls wait for a permit.
+    pub max_live: usize,
+    /// Use this way of holding trees and no other, instead of the strongest that works.
+    pub level: Option<TreeLevel>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { max_live: 256, level: None }
+    }
+}
+
+impl Launcher {
+    /// Finds out what this system allows. `fallback_dir` gets a copy of the launcher where anonymous memory
+    /// can't be executed.
+    pub fn new(fallback_dir: &Path) -> Result<Launcher, LauncherError> {
+        Launcher::with_options(fallback_dir, Options::default())
+    }
+
+    pub fn with_options(fallback_dir: &Path, options: Options) -> Result<Launcher, LauncherError> {
+        let image = executable_image(fallback_dir)?;
+        let (level, levels) = match options.level {
+            Some(level) => {
+                probe(&image, level).map_err(|source| LauncherError::LevelRefused { level, source })?;
+                (level, vec![level])
+            }
+            None => {
+                let works = |level: &TreeLevel| probe(&image, *level).is_ok();
+                let level = TreeLevel::ALL.into_iter().find(works).ok_or(LauncherError::NoLevel)?;
+                let weaker = TreeLevel::ALL.into_iter().filter(|other| *other >= level);
+                (level, weaker.collect::<Vec<_>>())
+            }
+        };
+        let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
+        let system = SystemView::new(level, &image);
+        let works = |level: &SandboxLevel| probe_sandbox(&image, &levels, *level, &system).is_ok();
+        let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
+        let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
+        let (image, system, view_pool) = (Arc::new(image), Arc::new(system), Arc::default());
+        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits: Arc::new(permits), reaper })
+    }
+
+    pub fn level(&self) -> TreeLevel {
+        self.level
+    }
+
+    /// The strongest confinement this machine gives, found out once by trying.
+    pub fn sandbox_level(&self) -> SandboxLevel {
+        self.sandbox
+    }
+
+    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
+        self.system.filter(confinement)
+    }
+
+    /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
+    /// told to die; must be called inside a tokio runtime with I/O and time enabled.
+    pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
+        let deadline = Instant::from_std(exchange.deadline);
+        let admitted = self.admit(command, deadline).await?;
+        let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
+        let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
+        let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
+        let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
+        let (mut tree, script) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
+
+        let mut monitor = LimitMonitor::new(&command.confinement, tree.launcher());
+        let ended = pump_io(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut monitor, deadline).await;
+        let record = match ended {
+            Ok(record) => record,
+            Err(reason) => {
+                tree.kill();
+                tree.wait().await;
+                return Err(reason.into_error(exchange.output_cap, stderr.finish()));
+            }
+        };
+        let (exit, level) = self.exit_from_record(record, command, script.as_ref())?;
+        let stderr_tail = stderr.finish();
+        let sandbox = command.confinement.level;
+        match stdout.finish() {
+            Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox }),
+            Err(over) => Err(KillReason::from(over).into_error(exchange.output_cap, stderr_tail)),
+        }
+    }
+}
+
+/// Why we end a run ourselves.
+#[derive(Debug)]
+pub enum KillReason {
+    Deadline,
+    OverCap,
+    LimitExceeded(LimitExceeded),
+}
+
+impl KillReason {
+    pub fn into_error(self, cap: usize, stderr_tail: String) -> ChildError {
+        match self {
+            KillReason::Deadline => ChildError::Timeout { stderr_tail },
+            KillReason::OverCap => ChildError::OutputOverCap { cap, stderr_tail },
+            KillReason::LimitExceeded(LimitExceeded::Memory(limit)) => {
+                ChildError::MemoryOverCap { limit, stderr_tail }
+            }
+            KillReason::LimitExceeded(LimitExceeded::Cpu(limit)) => {
+                ChildError::CpuOverCap { limit, stderr_tail }
+            }
+            KillReason::LimitExceeded(LimitExceeded::Processes(limit)) => {
+                ChildError::ProcessesOverCap { limit, stderr_tail }
+            }
+        }
+    }
+}
+
+impl From<OverCap> for KillReason {
+    fn from(_: OverCap) -> KillReason {
+        KillReason::OverCap
+    }
+}
+
+/// Moves bytes until the tree is dead, the deadline comes or the output is too long.
+async fn pump_io(
+    tree: &mut ProcessTree,
+    stdin: &mut Stdin,
+    stdout: &mut Stdout,
+    stderr: &mut Stderr,
+    monitor: &mut LimitMonitor,
+    deadline: Instant,
+) -> Result<Option<Record>, KillReason> {
+    let deadline = time::sleep_until(deadline);
+    tokio::pin!(deadline);
+    loop {
+        tokio::select! {
+            record = tree.wait() => return Ok(record),
+            () = &mut deadline => return Err(KillReason::Deadline),
+            exceeded = monitor.exceeded() => return Err(KillReason::LimitExceeded(exceeded)),
+            read = stdout.read(), if stdout.is_open() => read?,
+            () = stderr.read(), if stderr.is_open() => {}
+            () = stdin.write(), if stdin.is_open() => {}
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Limits the kernel can't keep for a whole tree without a cgroup: they are looked at from outside, often enough
+//! that a bomb is stopped before it hurts.
+//!
+//! The tree is found from the launcher down: orphans in it become children of the launcher or its init, so
+//! nothing leaves it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::{self, Interval, MissedTickBehavior};
+
+use super::Confinement;
+
+/// Processes multiply faster than memory fills.
+const PROCESS_INTERVAL: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(50);
+/// The launcher and its init.
+const LAUNCHER_PROCESSES: u64 = 2;
+
+/// The limit that was exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitExceeded {
+    Memory(u64),
+    Cpu(Duration),
+    Processes(u64),
+}
+
+pub struct LimitMonitor {
+    memory: Option<u64>,
+    cpu: Option<Duration>,
+    processes: Option<u64>,
+    launcher: libc::pid_t,
+    period: Option<Interval>,
+}
+
+impl LimitMonitor {
+    pub fn new(confinement: &Confinement, launcher: libc::pid_t) -> LimitMonitor {
+        let Confinement { memory, cpu, processes, .. } = *confinement;
+        let period = match (processes, memory, cpu) {
+            (Some(_), _, _) => Some(PROCESS_INTERVAL),
+            (None, None, None) => None,
+            _ => Some(INTERVAL),
+        };
+        let period = period.map(|period| {
+            let mut interval = time::interval_at(time::Instant::now() + period, period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        });
+        LimitMonitor { memory, cpu, processes, launcher, period }
+    }
+
+    /// Returns when a limit is exceeded; may be dropped and called again.
+    pub async fn exceeded(&mut self) -> LimitExceeded {
+        let Some(period) = &mut self.period else { return std::future::pending().await };
+        loop {
+            period.tick().await;
+            let usage = TreeUsage::of_tree(self.launcher, self.processes);
+            if let Some(limit) =
+                self.processes.filter(|limit| usage.tasks > limit.saturating_add(LAUNCHER_PROCESSES))
+            {
+                return LimitExceeded::Processes(limit);
+            }
+            if let Some(limit) = self.cpu.filter(|limit| usage.cpu > *limit) {
+                return LimitExceeded::Cpu(limit);
+            }
+            if let Some(limit) = self.memory
+                && usage.resident > limit
+                && usage.proportional_memory() > limit
+            {
+                return LimitExceeded::Memory(limit);
+            }
+        }
+    }
+}
+
+/// What a tree uses at one moment.
+#[derive(Default)]
+struct TreeUsage {
+    tasks: u64,
+    cpu: Duration,
+    /// Memory that processes share is counted for each of them.
+    resident: u64,
+    pids: Vec<libc::pid_t>,
+}
+
+impl TreeUsage {
+    /// Looks no further once there are more processes than `max_tasks`.
+    fn of_tree(launcher: libc::pid_t, max_tasks: Option<u64>) -> TreeUsage {
+        let max_tasks = max_tasks.map_or(u64::MAX, |limit| limit.saturating_add(LAUNCHER_PROCESSES));
+        let mut total = TreeUsage::default();
+        let mut left = vec![launcher];
+        let mut seen = HashSet::new();
+        while let Some(pid) = left.pop() {
+            if !seen.insert(pid) || total.tasks > max_tasks {
+                continue;
+            }
+            total.add(pid);
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            for thread in threads {
+                let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                left.extend(
+                    children.split_ascii_whitespace().filter_map(|pid| pid.parse::<libc::pid_t>().ok()),
+                );
+            }
+        }
+        total
+    }
+
+    fn add(&mut self, pid: libc::pid_t) {
+        let Some(stat) =
+            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text))
+        else {
+            return;
+        };
+        self.tasks += stat.threads.max(1);
+        self.cpu += stat.cpu;
+        self.resident = self.resident.saturating_add(stat.resident);
+        self.pids.push(pid);
+    }
+
+    /// The resident bytes with shared ones divided among their users: exact, but slow to find out. A process
+    /// that doesn't let us look counts in full.
+    fn proportional_memory(&self) -> u64 {
+        self.pids.iter().map(|pid| pss(*pid).unwrap_or_else(|| resident(*pid))).sum()
+    }
+}
+
+/// Of `/proc/PID/stat` what we need.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    threads: u64,
+    /// With children that were waited for.
+    cpu: Duration,
+    resident: u64,
+}
+
+impl Stat {
+    fn read(text: &str) -> Option<Stat> {
+        // The name may hold anything, parentheses too.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // The first field after the name is number 3 of the manual.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let ticks = (14..=17).map(number).sum::<Option<u64>>()?;
+        // SAFETY: plain calls.
+        let (per_second, page) =
+            unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
+        Some(Stat {
+            threads: number(20)?,
+            cpu: Duration::from_millis(ticks * 1000 / (per_second.max(1) as u64)),
+            resident: number(24)?.saturating_mul(page.max(1) as u64),
+        })
+    }
+}
+
+fn pss(pid: libc::pid_t) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+fn resident(pid: libc::pid_t) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text));
+    stat.map_or(0, |stat| stat.resident)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_does_not_shift_the_fields() {
+        let text = "7 (a) R 9 9 (b) S 1 7 7 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 6 0 99 1000 3 18446744073709551615";
+        let stat = Stat::read(text).unwrap();
+        assert_eq!((stat.threads, stat.cpu), (6, Duration::from_secs(2)));
+        assert_eq!(stat.resident % 3, 0);
+    }
+
+    #[test]
+    fn the_tree_of_this_process_is_seen() {
+        let me = std::process::id() as libc::pid_t;
+        let seen = TreeUsage::of_tree(me, None);
+        assert!(seen.tasks >= 1 && seen.resident > 1 << 20 && seen.pids.contains(&me));
+        assert!(seen.proportional_memory() > 0);
+    }
+}

@@ -1,0 +1,166 @@
+//! Finding out, once at start, what this system allows. Everything here blocks.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::image::Image;
+use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
+use super::spawn::SpawnArgs;
+use super::start::flags;
+use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
+use toolyard_launcher::record::{self, Record};
+
+/// How long one attempt may take before that way is given up.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The launcher from memory, or from a file in `fallback_dir` where that is refused.
+pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
+    let memory = match Image::in_memory().and_then(|image| check_executable(&image).map(|()| image)) {
+        Ok(image) => return Ok(image),
+        Err(memory) => memory,
+    };
+    Image::in_directory(fallback_dir)
+        .and_then(|image| check_executable(&image).map(|()| image))
+        .map_err(|file| LauncherError::NotExecutable { directory: fallback_dir.to_owned(), memory, file })
+}
+
+/// Whether the image can be executed at all, whatever the levels allow.
+fn check_executable(image: &Image) -> io::Result<()> {
+    run_launcher(image, vec![record::FLAG_PROBE], None, None).map(drop)
+}
+
+/// Sets up a tree at `level` with a tool that ends at once.
+pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
+    let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, None)?;
+    match record.stage {
+        record::STAGE_RAN => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(record.errno)),
+    }
+}
+
+/// Confines a tool that ends at once, as a real one would be.
+pub fn probe_sandbox(
+    image: &Image,
+    levels: &[TreeLevel],
+    level: SandboxLevel,
+    system: &SystemView,
+) -> io::Result<()> {
+    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false)
+        .map_err(io::Error::other)?;
+    run_script(image, levels, level, script.as_ref(), system).map(drop)
+}
+
+/// Makes the view of `script` and gives the namespace that holds it.
+pub fn create_view(
+    image: &Image,
+    levels: &[TreeLevel],
+    script: &LaunchScript,
+    system: &SystemView,
+) -> io::Result<OwnedFd> {
+    let namespace = run_script(image, levels, SandboxLevel::Full, Some(script), system)?;
+    fds::above_stdio(namespace.ok_or(io::ErrorKind::InvalidData)?)
+}
+
+/// Carries a script out for a tool that ends at once; gives what was handed over.
+fn run_script(
+    image: &Image,
+    levels: &[TreeLevel],
+    level: SandboxLevel,
+    script: Option<&LaunchScript>,
+    system: &SystemView,
+) -> io::Result<Option<OwnedFd>> {
+    let shared = system.shared(level);
+    let flags = [flags(levels, level, script.is_some(), shared).as_bytes(), &[record::FLAG_PROBE]].concat();
+    let (record, passed) = run_launcher(image, flags, script.map(LaunchScript::bytes), shared)?;
+    match (record.stage, script) {
+        (record::STAGE_RAN, _) => Ok(passed),
+        (record::STAGE_CONFINE, Some(script)) => {
+            let source = io::Error::from_raw_os_error(record.errno);
+            Err(io::Error::other(script.step_error(record.status, source)))
+        }
+        _ => Err(io::Error::from_raw_os_error(record.errno)),
+    }
+}
+
+type LauncherReply = (Record, Option<OwnedFd>);
+
+/// Runs the launcher and waits for its record, and for what it hands over before that.
+fn run_launcher(
+    image: &Image,
+    flags: Vec<u8>,
+    script: Option<&[u8]>,
+    shared: Option<&SharedNamespaces>,
+) -> io::Result<LauncherReply> {
+    let nothing = Command {
+        program: PathBuf::from("/"),
+        argv: vec![OsString::from("probe")],
+        env: Vec::new(),
+        cwd: PathBuf::from("/"),
+        confinement: Confinement::none(),
+    };
+    let (ours, theirs) = fds::socket_pair()?;
+    let spawn_args = SpawnArgs::new(&CString::new(flags)?, &nothing).map_err(io::Error::other)?;
+    if let Some(script) = script
+        && fds::write(&ours, script)? != script.len()
+    {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    let namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
+    let pid = spawn_args.spawn(&image.path, [&theirs; 4], namespaces)?;
+    drop(theirs);
+    let reply = receive_record(ours);
+    // SAFETY: our own child, not reaped yet; after its reply it is ending anyway.
+    unsafe {
+        if reply.is_err() {
+            libc::kill(pid, libc::SIGKILL);
+        }
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+    reply
+}
+
+fn receive_record(socket: OwnedFd) -> io::Result<LauncherReply> {
+    let socket = UnixStream::from(socket);
+    socket.set_read_timeout(Some(LIMIT))?;
+    let socket = OwnedFd::from(socket);
+    let (mut bytes, mut passed) = (Vec::new(), None);
+    while bytes.len() < record::LEN {
+        let left = record::LEN - bytes.len();
+        let (n, descriptor) = fds::receive(&socket, &mut bytes, left)?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // A descriptor ends what one call reads, so nothing of the record is here yet.
+        if descriptor.is_some() && bytes == [launch_script::TAG_VIEW] {
+            passed = descriptor;
+            bytes.clear();
+        }
+    }
+    let record = bytes.try_into().ok().and_then(Record::from_bytes);
+    record.map(|record| (record, passed)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn where_memory_cannot_be_executed_a_private_file_serves() {
+        let directory = std::env::temp_dir().join(format!("toolyard-image-{}", std::process::id()));
+        for _ in 0..2 {
+            let image = Image::in_directory(&directory).unwrap();
+            check_executable(&image).unwrap();
+        }
+        let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(Result::unwrap).collect();
+        assert_eq!(files.len(), 1, "written again, it replaces itself");
+        assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,138 @@
+//! A forward proxy that lets a tool reach the hosts its file lists, and nothing else.
+//!
+//! It speaks `CONNECT host:port` and absolute-form HTTP/1.1 requests. Names are resolved here, after the rules
+//! allowed them, so that a tool can neither ask a name server nor choose the address behind a name.
+
+mod relay;
+mod request;
+mod rules;
+mod upstream;
+
+pub use rules::{HostRules, RuleError};
+
+use request::{Request, RequestKind};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use upstream::{Resolve, SystemResolver};
+
+/// Bounds of one tool's proxy.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    connections: usize,
+    header_time: Duration,
+    connect_time: Duration,
+    idle: Duration,
+}
+
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    header_time: Duration::from_secs(10),
+    connect_time: Duration::from_secs(10),
+    idle: Duration::from_secs(60),
+};
+
+/// Serves until the future is dropped; its connections end with it.
+pub async fn serve(listener: TcpListener, rules: Arc<HostRules>) {
+    serve_with(listener, rules, Arc::new(SystemResolver), BOUNDS).await;
+}
+
+/// What makes well-behaved programs use the proxy; the others reach nothing at all.
+pub fn environment(port: u16) -> Vec<(OsString, OsString)> {
+    let proxy = format!("http://127.0.0.1:{port}");
+    let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let set = set.into_iter().map(|name| (name.into(), OsString::from(&proxy)));
+    // Empty, not absent: some programs have exceptions of their own.
+    set.chain(["NO_PROXY", "no_proxy"].map(|name| (name.into(), OsString::new()))).collect()
+}
+
+async fn serve_with(listener: TcpListener, rules: Arc<HostRules>, resolve: Arc<dyn Resolve>, bounds: Bounds) {
+    let permits = Arc::new(Semaphore::new(bounds.connections));
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        // Over the bound, connections wait in the kernel.
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of descriptors, or the peer is gone already: both pass.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        while connections.try_join_next().is_some() {}
+        let (rules, resolve) = (rules.clone(), resolve.clone());
+        connections.spawn(async move {
+            connection(stream, &rules, resolve.as_ref(), bounds).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Why a request is not passed on, in one line for the tool's author.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// The rules, or the request itself.
+    Forbidden(String),
+    /// Allowed, but not to be had.
+    Unreachable(String),
+}
+
+async fn connection(mut client: TcpStream, rules: &HostRules, resolve: &dyn Resolve, bounds: Bounds) {
+    let _ = client.set_nodelay(true);
+    match open(&mut client, rules, resolve, bounds).await {
+        // Both ends see how it went; there is no one else to tell.
+        Ok((request, upstream)) => relay::run(client, upstream, request, bounds.idle).await,
+        Err(refusal) => refuse(client, refusal).await,
+    }
+}
+
+/// Reads the request and connects to where it wants to go, if it may.
+async fn open(
+    client: &mut TcpStream,
+    rules: &HostRules,
+    resolve: &dyn Resolve,
+    bounds: Bounds,
+) -> Result<(Request, TcpStream), Refusal> {
+    let read = tokio::time::timeout(bounds.header_time, request::read(client));
+    let request = read.await.map_err(|_| Refusal::Forbidden("the request took too long to arrive".into()))?;
+    let request = request.map_err(Refusal::Forbidden)?;
+    let upstream =
+        upstream::connect(rules, &request.host, request.port, resolve, bounds.connect_time).await?;
+    let _ = upstream.set_nodelay(true);
+    if let RequestKind::Tunnel = request.kind {
+        let answered = client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await;
+        answered.map_err(|error| Refusal::Unreachable(error.to_string()))?;
+    }
+    Ok((request, upstream))
+}
+
+async fn refuse(mut client: TcpStream, refusal: Refusal) {
+    let (status, reason) = match refusal {
+        Refusal::Forbidden(reason) => ("403 Forbidden", reason),
+        Refusal::Unreachable(reason) => ("502 Bad Gateway", reason),
+    };
+    let length = reason.len() + 1;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{reason}\n"
+    );
+    let finish = async {
+        client.write_all(answer.as_bytes()).await?;
+        client.shutdown().await?;
+        // Closing on unread bytes would reset the connection and take the answer with it.
+        let mut rest = [0; 4096];
+        for _ in 0..16 {
+            if client.read(&mut rest).await? == 0 {
+                break;
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), finish).await;
+}
+
+#[cfg(test)]
+mod tests;

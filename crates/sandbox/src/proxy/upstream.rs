@@ -1,0 +1,80 @@
+//! From an allowed name to a connection. The address that was checked is the address that is used.
+
+use super::Refusal;
+use super::rules::{HostRules, Verdict, is_allowed};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
+
+/// Turns names into addresses.
+pub trait Resolve: Send + Sync {
+    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a>;
+}
+
+/// As this machine does it.
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) })
+    }
+}
+
+/// More addresses than this are not tried.
+const MAX_TRIED: usize = 8;
+
+pub async fn connect(
+    rules: &HostRules,
+    host: &str,
+    port: u16,
+    resolve: &dyn Resolve,
+    limit: Duration,
+) -> Result<TcpStream, Refusal> {
+    let connected = async {
+        let addresses = addresses(rules, host, port, resolve).await?;
+        let mut last = String::new();
+        for address in addresses.into_iter().take(MAX_TRIED) {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error.to_string(),
+            }
+        }
+        Err(Refusal::Unreachable(format!("{host}:{port} could not be reached: {last}")))
+    };
+    let late = || Refusal::Unreachable(format!("{host}:{port} could not be reached in time"));
+    tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn addresses(
+    rules: &HostRules,
+    host: &str,
+    port: u16,
+    resolve: &dyn Resolve,
+) -> Result<Vec<SocketAddr>, Refusal> {
+    let (name, private) = match rules.verdict(host, port) {
+        Verdict::Refused(reason) => return Err(Refusal::Forbidden(reason)),
+        Verdict::Addresses(addresses) => {
+            return Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect());
+        }
+        Verdict::Name { name, private } => (name, private),
+    };
+    let found = resolve.resolve(&name, port).await;
+    let found = found.map_err(|error| Refusal::Unreachable(format!("'{name}' has no address: {error}")))?;
+    if found.is_empty() {
+        return Err(Refusal::Unreachable(format!("'{name}' has no address")));
+    }
+    // A name may be given any address by whoever owns it, this machine's and its neighbours' included.
+    let allowed: Vec<SocketAddr> =
+        found.into_iter().filter(|address| is_allowed(address.ip(), private)).collect();
+    if allowed.is_empty() {
+        return Err(Refusal::Forbidden(format!(
+            "'{name}' is on a private network; only private:{name} in the tool's file would allow that"
+        )));
+    }
+    Ok(allowed)
+}

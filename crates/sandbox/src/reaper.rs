@@ -1,0 +1,103 @@
+//! Collecting launchers that have done their work, without ever blocking a worker thread.
+//!
+//! A launcher is reaped a moment after its record arrived, and waiting for that moment would cost every call a
+//! wake-up. So pids are put on a list, each later call looks through it, and a thread sleeps beside it for the
+//! time when no later call comes.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+const INTERVAL: Duration = Duration::from_millis(20);
+
+pub struct Reaper(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Vec<PendingChild>,
+    /// The thread sleeps without limit and must be woken.
+    asleep: bool,
+    closed: bool,
+}
+
+struct PendingChild {
+    pid: libc::pid_t,
+    /// A cancelled child counts as alive until it is gone.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Reaper {
+    pub fn start() -> io::Result<Reaper> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        thread::Builder::new().name("reaper".into()).spawn(move || theirs.sweep_until_closed())?;
+        Ok(Reaper(shared))
+    }
+
+    pub fn handle(&self) -> ReaperHandle {
+        ReaperHandle(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.wake.notify_one();
+    }
+}
+
+#[derive(Clone)]
+pub struct ReaperHandle(Arc<Shared>);
+
+impl ReaperHandle {
+    /// Takes over a launcher that is ending or was told to end.
+    pub fn reap_later(&self, pid: libc::pid_t, permit: Option<OwnedSemaphorePermit>) {
+        let mut state = self.0.lock();
+        state.pending.push(PendingChild { pid, _permit: permit });
+        state.sweep();
+        if state.asleep && !state.pending.is_empty() {
+            state.asleep = false;
+            self.0.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    /// The list is whole after every statement, so a panic elsewhere leaves nothing to repair.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sweep_until_closed(&self) {
+        let mut state = self.lock();
+        loop {
+            state.sweep();
+            state.asleep = state.pending.is_empty();
+            state = match (state.asleep, state.closed) {
+                (true, true) => return,
+                (true, false) => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                (false, _) => {
+                    let (state, _) =
+                        self.wake.wait_timeout(state, INTERVAL).unwrap_or_else(PoisonError::into_inner);
+                    state
+                }
+            };
+        }
+    }
+}
+
+impl State {
+    fn sweep(&mut self) {
+        // SAFETY: a plain call; each pid is our own child and reaped here only. An error means it is gone.
+        self.pending.retain(|w| unsafe { libc::waitpid(w.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0);
+    }
+}

@@ -1,0 +1,155 @@
+//! A child that is talked with: lines out as they come, lines in at any time.
+//!
+//! Reading never waits for writing: what the child does not take stays in a bounded queue.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::input::StdinQueue;
+use super::launch_script::LaunchScript;
+use super::launcher::KillReason;
+use super::limits::LimitMonitor;
+use super::output::{Lines, Stderr};
+use super::start::open_channels;
+use super::tree::ProcessTree;
+use super::{ChildError, Command, Exit, Launcher, OnListener, SandboxLevel, TreeLevel};
+use toolyard_launcher::record::Record;
+
+pub use super::input::StdinFull;
+
+/// How a conversation begins.
+pub struct SessionOptions {
+    /// What the child reads first; its stdin stays open after it.
+    pub stdin: Bytes,
+    /// The longest line accepted, in bytes.
+    pub line_cap: usize,
+    /// Until when a permit is waited for; what comes later is up to whoever holds the conversation.
+    pub deadline: Instant,
+    /// As in [`super::Exchange`].
+    pub on_listener: Option<OnListener>,
+}
+
+/// The tree dies when this is dropped.
+pub struct ChildSession<'a> {
+    launcher: &'a Launcher,
+    command: &'a Command,
+    script: Option<LaunchScript>,
+    tree: ProcessTree,
+    stdin: StdinQueue,
+    stdout: Lines,
+    stderr: Stderr,
+    monitor: LimitMonitor,
+    line_cap: usize,
+    /// What the launcher said when the tree was dead; lines may still wait in the pipe.
+    record: Option<Option<Record>>,
+}
+
+pub enum Event {
+    /// Without its line break. The last one may have had none.
+    Line(Bytes),
+    /// The program ended by itself, and every line was given.
+    Exited,
+}
+
+/// How it ended.
+pub struct Exited {
+    pub exit: Exit,
+    pub stderr_tail: String,
+    pub level: TreeLevel,
+    pub sandbox: SandboxLevel,
+}
+
+impl Launcher {
+    /// Starts a program to talk with.
+    pub async fn open<'a>(
+        &'a self,
+        command: &'a Command,
+        options: SessionOptions,
+    ) -> Result<ChildSession<'a>, ChildError> {
+        let SessionOptions { stdin, line_cap, deadline, on_listener } = options;
+        let admitted = self.admit(command, deadline.into()).await?;
+        let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
+        let stdin = StdinQueue::new(ours.stdin, stdin).map_err(ChildError::Spawn)?;
+        let stdout = Lines::new(ours.stdout, line_cap).map_err(ChildError::Spawn)?;
+        let stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
+        let (tree, script) = self.start(command, admitted, ours.control, theirs, on_listener)?;
+        let monitor = LimitMonitor::new(&command.confinement, tree.launcher());
+        Ok(ChildSession {
+            launcher: self,
+            command,
+            script,
+            tree,
+            stdin,
+            stdout,
+            stderr,
+            monitor,
+            line_cap,
+            record: None,
+        })
+    }
+}
+
+impl ChildSession<'_> {
+    /// What happens next; bytes move meanwhile. May be dropped and called again.
+    pub async fn event(&mut self) -> Result<Event, KillReason> {
+        loop {
+            if let Some(line) = self.stdout.next()? {
+                return Ok(Event::Line(line));
+            }
+            if self.record.is_some() {
+                if self.stdout.try_fill() {
+                    continue;
+                }
+                // The pipe is at its end now, so that a last line without its break counts as one.
+                return Ok(self.stdout.next()?.map_or(Event::Exited, Event::Line));
+            }
+            tokio::select! {
+                record = self.tree.wait() => self.record = Some(record),
+                exceeded = self.monitor.exceeded() => return Err(KillReason::LimitExceeded(exceeded)),
+                () = self.stdout.fill(), if self.stdout.is_open() => {}
+                () = self.stderr.read(), if self.stderr.is_open() => {}
+                () = self.stdin.write(), if self.stdin.has_pending() => {}
+            }
+        }
+    }
+
+    /// Queues bytes for the child's stdin.
+    pub fn send(&mut self, bytes: Bytes) -> Result<(), StdinFull> {
+        self.stdin.push(bytes)
+    }
+
+    /// Whether the child closed its stdin, as far as that showed.
+    pub fn is_stdin_closed(&self) -> bool {
+        self.stdin.is_broken()
+    }
+
+    /// Nothing more will be said to the child; what it has not taken is dropped.
+    pub fn close_stdin(&mut self) {
+        self.stdin.close();
+    }
+
+    /// After [`Event::Exited`].
+    pub async fn finish(mut self) -> Result<Exited, ChildError> {
+        let record = match self.record {
+            Some(record) => record,
+            None => self.tree.wait().await,
+        };
+        let (exit, level) = self.launcher.exit_from_record(record, self.command, self.script.as_ref())?;
+        let stderr_tail = self.stderr.finish();
+        Ok(Exited { exit, stderr_tail, level, sandbox: self.command.confinement.level })
+    }
+
+    /// Kills the tree and gives the last words of its stderr.
+    pub async fn kill(mut self) -> String {
+        self.tree.kill();
+        self.tree.wait().await;
+        self.stderr.finish()
+    }
+
+    /// Kills the tree and says why.
+    pub async fn kill_with_error(self, reason: KillReason) -> ChildError {
+        let cap = self.line_cap;
+        reason.into_error(cap, self.kill().await)
+    }
+}

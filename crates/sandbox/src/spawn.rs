@@ -1,0 +1,142 @@
+//! Starting the launcher with `posix_spawn`, which costs the same whatever the size of the daemon's memory.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use super::{ChildError, Command};
+
+/// A command in the form the kernel takes it, checked.
+pub struct SpawnArgs {
+    /// Launcher's name, flags, program, then the tool's own arguments.
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+}
+
+impl SpawnArgs {
+    pub fn new(flags: &CStr, command: &Command) -> Result<SpawnArgs, ChildError> {
+        let mut argv = Vec::with_capacity(command.argv.len() + 3);
+        argv.extend([c"toolyard-launcher".to_owned(), flags.to_owned(), path(&command.program)?]);
+        for (index, argument) in command.argv.iter().enumerate() {
+            argv.push(text(argument).ok_or(ChildError::NulInArgument { index })?);
+        }
+        let mut env = Vec::with_capacity(command.env.len());
+        for (name, value) in &command.env {
+            env.push(
+                variable(name, value).ok_or_else(|| ChildError::BadEnvironment {
+                    name: name.to_string_lossy().into_owned(),
+                })?,
+            );
+        }
+        Ok(SpawnArgs { argv, env, cwd: path(&command.cwd)? })
+    }
+
+    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3 and with those of `namespaces`;
+    /// gives its pid.
+    pub fn spawn(
+        &self,
+        image: &CStr,
+        fds: [&OwnedFd; 4],
+        namespaces: Vec<(&OwnedFd, i32)>,
+    ) -> io::Result<libc::pid_t> {
+        let handed = fds.into_iter().zip(0..).chain(namespaces).collect::<Vec<_>>();
+        let actions = Actions::new(&handed, &self.cwd)?;
+        let attributes = Attributes::new()?;
+        let (argv, env) = (pointers(&self.argv), pointers(&self.env));
+        let mut pid = 0;
+        // SAFETY: all pointers are to initialised objects that outlive the call; the lists end in NULL.
+        check_errno(unsafe {
+            let (actions, attributes) = (actions.0.as_ptr(), attributes.0.as_ptr());
+            libc::posix_spawn(&mut pid, image.as_ptr(), actions, attributes, argv.as_ptr(), env.as_ptr())
+        })?;
+        Ok(pid)
+    }
+}
+
+struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
+
+impl Actions {
+    fn new(fds: &[(&OwnedFd, i32)], cwd: &CStr) -> io::Result<Actions> {
+        let mut actions = MaybeUninit::uninit();
+        // SAFETY: `init` initialises what the later calls and `drop` use.
+        check_errno(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        let mut actions = Actions(actions);
+        for (fd, target) in fds {
+            check_errno(unsafe {
+                libc::posix_spawn_file_actions_adddup2(actions.0.as_mut_ptr(), fd.as_raw_fd(), *target)
+            })?;
+        }
+        check_errno(unsafe {
+            libc::posix_spawn_file_actions_addchdir_np(actions.0.as_mut_ptr(), cwd.as_ptr())
+        })?;
+        Ok(actions)
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: initialised in `new`, destroyed once.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
+
+impl Attributes {
+    /// Default dispositions for the tool; every signal blocked for the launcher, which opens the mask again
+    /// for the tool; a session of its own, so that Ctrl-C on our terminal is ours to handle.
+    fn new() -> io::Result<Attributes> {
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: `init` initialises what the later calls and `drop` use.
+        check_errno(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
+        let mut attributes = Attributes(attributes);
+        let mut every = MaybeUninit::uninit();
+        let flags = libc::POSIX_SPAWN_SETSIGDEF as libc::c_short
+            | libc::POSIX_SPAWN_SETSIGMASK as libc::c_short
+            | libc::POSIX_SPAWN_SETSID;
+        unsafe {
+            libc::sigfillset(every.as_mut_ptr());
+            check_errno(libc::posix_spawnattr_setsigdefault(attributes.0.as_mut_ptr(), every.as_ptr()))?;
+            check_errno(libc::posix_spawnattr_setsigmask(attributes.0.as_mut_ptr(), every.as_ptr()))?;
+            check_errno(libc::posix_spawnattr_setflags(attributes.0.as_mut_ptr(), flags))?;
+        }
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: initialised in `new`, destroyed once.
+        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+/// These calls give the error number itself.
+fn check_errno(errno: libc::c_int) -> io::Result<()> {
+    if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
+}
+
+fn pointers(list: &[CString]) -> Vec<*mut libc::c_char> {
+    list.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+}
+
+fn text(text: &OsStr) -> Option<CString> {
+    CString::new(text.as_bytes()).ok()
+}
+
+fn path(path: &Path) -> Result<CString, ChildError> {
+    text(path.as_os_str()).ok_or_else(|| ChildError::NulInPath { path: path.to_owned() })
+}
+
+fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
+    let (name, value) = (name.as_bytes(), value.as_bytes());
+    if name.is_empty() || name.contains(&b'=') {
+        return None;
+    }
+    CString::new([name, b"=", value].concat()).ok()
+}

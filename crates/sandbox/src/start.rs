@@ -1,0 +1,195 @@
+//! From a command to a running tree: what a run needs before it may start, and how its end is read.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{self, Instant};
+
+use super::launch_script::{self, LaunchScript, SharedNamespaces};
+use super::spawn::SpawnArgs;
+use super::tree::ProcessTree;
+use super::{ChildError, Command, Confinement, Exit, Launcher, OnListener, SandboxLevel, TreeLevel, fds};
+use toolyard_launcher::record::{self, Record};
+
+/// A command that holds a permit to run.
+pub struct Admitted<'a> {
+    spawn_args: SpawnArgs,
+    script: Option<LaunchScript>,
+    shared: Option<&'a SharedNamespaces>,
+    view: Option<Arc<OwnedFd>>,
+    permit: OwnedSemaphorePermit,
+}
+
+/// One side of every channel to a child.
+pub struct Channels {
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub control: OwnedFd,
+}
+
+/// Our side and the child's.
+pub fn open_channels() -> io::Result<(Channels, Channels)> {
+    let (stdin_theirs, stdin) = fds::pipe()?;
+    let (stdout, stdout_theirs) = fds::pipe()?;
+    let (stderr, stderr_theirs) = fds::pipe()?;
+    let (control, control_theirs) = fds::socket_pair()?;
+    let theirs = Channels {
+        stdin: stdin_theirs,
+        stdout: stdout_theirs,
+        stderr: stderr_theirs,
+        control: control_theirs,
+    };
+    Ok((Channels { stdin, stdout, stderr, control }, theirs))
+}
+
+impl Launcher {
+    /// Waits for a permit, at most until the deadline, and gets everything ready for the start.
+    pub(super) async fn admit(
+        &self,
+        command: &Command,
+        deadline: Instant,
+    ) -> Result<Admitted<'_>, ChildError> {
+        let confinement = &command.confinement;
+        let permit = self.acquire_permit(deadline).await?;
+        // Only now: while a run waits for its permit, what a view shows can change.
+        let view = self.view(confinement).await;
+        let script = LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some())?;
+        let shared = self.system.shared(confinement.level);
+        let flags = flags(&self.levels, confinement.level, script.is_some(), shared);
+        let spawn_args = SpawnArgs::new(&flags, command)?;
+        Ok(Admitted { spawn_args, script, shared, view, permit })
+    }
+
+    /// Starts the launcher with its ends of the channels. Ours must be registered already: afterwards nothing
+    /// may fail.
+    pub(super) fn start(
+        &self,
+        command: &Command,
+        Admitted { spawn_args, script, shared, view, permit }: Admitted<'_>,
+        control: OwnedFd,
+        theirs: Channels,
+        on_listener: Option<OnListener>,
+    ) -> Result<(ProcessTree, Option<LaunchScript>), ChildError> {
+        let control = ProcessTree::register(control).map_err(ChildError::Spawn)?;
+        if let Some(script) = &script {
+            send(control.get_ref(), script)?;
+        }
+        let mut namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
+        namespaces.extend(view.as_deref().map(|view| (view, launch_script::FD_VIEW as i32)));
+        let handed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
+        let pid = spawn_args
+            .spawn(&self.image.path, handed, namespaces)
+            .map_err(|error| spawn_error(error, command))?;
+        Ok((ProcessTree::new(control, pid, self.reaper.handle(), permit, on_listener), script))
+    }
+
+    /// How the program ended, by the launcher's own word.
+    pub(super) fn exit_from_record(
+        &self,
+        record: Option<Record>,
+        command: &Command,
+        script: Option<&LaunchScript>,
+    ) -> Result<(Exit, TreeLevel), ChildError> {
+        decode_record(record, command, script).inspect_err(|error| {
+            if matches!(error, ChildError::Confinement { .. }) {
+                self.view_pool.clear();
+            }
+        })
+    }
+
+    async fn acquire_permit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, ChildError> {
+        match time::timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await {
+            Ok(Ok(permit)) if Instant::now() < deadline => Ok(permit),
+            _ => Err(ChildError::Timeout { stderr_tail: String::new() }),
+        }
+    }
+
+    /// The view that a run so confined copies, pooled or created; `None` when it must make its own.
+    async fn view(&self, confinement: &Confinement) -> Option<Arc<OwnedFd>> {
+        // Namespaces of ours can be entered only where users are shared, too.
+        self.system.shared(confinement.level)?;
+        let script = LaunchScript::view(confinement, &self.system).ok()?;
+        if let Some(view) = self.view_pool.find(&script) {
+            return Some(view);
+        }
+        let (view_pool, image, system) = (self.view_pool.clone(), self.image.clone(), self.system.clone());
+        let levels = self.levels.clone();
+        let made = tokio::task::spawn_blocking(move || view_pool.create(&script, &image, &levels, &system));
+        made.await.ok().flatten()
+    }
+}
+
+/// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
+pub fn flags(
+    levels: &[TreeLevel],
+    sandbox: SandboxLevel,
+    with_script: bool,
+    shared: Option<&SharedNamespaces>,
+) -> CString {
+    let fits = |level: &&TreeLevel| sandbox < SandboxLevel::Full || **level != TreeLevel::Subreaper;
+    let levels = levels.iter().filter(fits).map(|level| level.letter());
+    let join = shared.is_some_and(SharedNamespaces::has_user_namespace).then_some(record::FLAG_JOIN);
+    let flags = levels.chain(with_script.then_some(record::FLAG_SCRIPT)).chain(join).collect::<Vec<_>>();
+    CString::new(flags).unwrap_or_default()
+}
+
+/// The script waits in the socket for the launcher, which does not exist yet.
+fn send(control: &OwnedFd, script: &LaunchScript) -> Result<(), ChildError> {
+    let failed = |source| ChildError::Confinement { step: "hand over the script".into(), source };
+    match fds::write(control, script.bytes()).map_err(failed)? {
+        n if n == script.bytes().len() => Ok(()),
+        _ => Err(failed(io::Error::from_raw_os_error(libc::EMSGSIZE))),
+    }
+}
+
+fn decode_record(
+    record: Option<Record>,
+    command: &Command,
+    script: Option<&LaunchScript>,
+) -> Result<(Exit, TreeLevel), ChildError> {
+    let record = record.ok_or(ChildError::LauncherDied)?;
+    let error = io::Error::from_raw_os_error(record.errno);
+    match (record.stage, TreeLevel::from_letter(record.level)) {
+        (record::STAGE_RAN, Some(level)) => Ok((Exit::from_wait_status(record.status), level)),
+        (record::STAGE_EXEC, _) => Err(exec_error(error, command)),
+        (record::STAGE_SETUP, _) => Err(ChildError::ProcessTree(error)),
+        (record::STAGE_CONFINE, _) => Err(match script {
+            Some(script) => script.step_error(record.status, error),
+            None => ChildError::LauncherDied,
+        }),
+        _ => Err(ChildError::LauncherDied),
+    }
+}
+
+/// The launcher did not start; the tool's arguments or directory may be the reason.
+fn spawn_error(error: io::Error, command: &Command) -> ChildError {
+    match error.raw_os_error() {
+        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
+        Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP)
+            if std::fs::read_dir(&command.cwd).is_err() =>
+        {
+            ChildError::WorkingDirectory { cwd: command.cwd.clone(), source: error }
+        }
+        _ => ChildError::Spawn(error),
+    }
+}
+
+fn exec_error(error: io::Error, command: &Command) -> ChildError {
+    let program = command.program.clone();
+    match error.raw_os_error() {
+        // The kernel says the same for a script whose interpreter is not there.
+        Some(libc::ENOENT) if command.cwd.join(&program).exists() => {
+            ChildError::InterpreterMissing { program }
+        }
+        Some(libc::ENOENT | libc::ENOTDIR) => ChildError::ProgramMissing { program },
+        Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::EISDIR) => {
+            ChildError::NotExecutable { program, source: error }
+        }
+        Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
+        _ => ChildError::Spawn(error),
+    }
+}

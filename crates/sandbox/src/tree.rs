@@ -1,0 +1,88 @@
+//! A running launcher with its tool: killed when dropped, reaped in the background.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::reaper::ReaperHandle;
+use super::{OnListener, fds, launch_script};
+use toolyard_launcher::record::{self, Record};
+
+/// Closing `control` is the order to kill; the launcher obeys it even when we die instead of dropping this.
+pub struct ProcessTree {
+    control: AsyncFd<OwnedFd>,
+    received: Vec<u8>,
+    on_listener: Option<OnListener>,
+    guard: Guard,
+}
+
+/// Dropped after `control`, so that the launcher is already told to end when the reaper takes it.
+struct Guard {
+    pid: libc::pid_t,
+    reaper: ReaperHandle,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl ProcessTree {
+    /// `control` must be registered before the launcher is started: afterwards nothing may fail.
+    pub fn new(
+        control: AsyncFd<OwnedFd>,
+        pid: libc::pid_t,
+        reaper: ReaperHandle,
+        permit: OwnedSemaphorePermit,
+        on_listener: Option<OnListener>,
+    ) -> ProcessTree {
+        let guard = Guard { pid, reaper, permit: Some(permit) };
+        ProcessTree { control, received: Vec::with_capacity(record::LEN), on_listener, guard }
+    }
+
+    pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+        fds::set_nonblocking(&control)?;
+        fds::register(control, Interest::READABLE)
+    }
+
+    pub fn launcher(&self) -> libc::pid_t {
+        self.guard.pid
+    }
+
+    /// Orders the tree killed but keeps listening for the record.
+    pub fn kill(&self) {
+        // SAFETY: a plain call on our own socket. It fails only when the launcher is gone already.
+        unsafe { libc::shutdown(self.control.get_ref().as_raw_fd(), libc::SHUT_WR) };
+    }
+
+    /// Waits until the tree is dead. `None`: the launcher ended without a word. May be dropped and called again.
+    pub async fn wait(&mut self) -> Option<Record> {
+        while self.received.len() < record::LEN {
+            let missing = record::LEN - self.received.len();
+            let into = &mut self.received;
+            match self.control.async_io(Interest::READABLE, |fd| fds::receive(fd, into, missing)).await {
+                Ok((n, None)) if n > 0 => {}
+                Ok((n, Some(socket))) if n > 0 => self.deliver_listener(socket),
+                _ => return None,
+            }
+        }
+        self.guard.permit = None;
+        Record::from_bytes(self.received[..].try_into().ok()?)
+    }
+}
+
+impl ProcessTree {
+    /// A descriptor comes with one byte of its own.
+    fn deliver_listener(&mut self, socket: OwnedFd) {
+        self.received.retain(|byte| *byte != launch_script::TAG_LISTENER);
+        if let Some(take) = self.on_listener.take() {
+            take(TcpListener::from(socket));
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.reaper.reap_later(self.pid, self.permit.take());
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs that are granted the same get copies of one kept view. They must see what a fresh one would show, and nothing
+//! of each other. Run by root, everything is run once more as an ordinary user.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test states what it expects, in its helpers too"
+)]
+
+use std::path::PathBuf;
+use std::process::{self, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use toolyard_sandbox::{Command, Confinement, Exchange, Launcher, SandboxLevel};
+
+/// A yard whose state folder is hidden although all of the yard may be written.
+struct Yard {
+    root: PathBuf,
+    launcher: Launcher,
+}
+
+impl Yard {
+    fn new() -> Yard {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("toolyard-views-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let root = env::temp_dir().canonicalize().unwrap().join(name);
+        fs::create_dir_all(root.join("state/envs")).unwrap();
+        fs::write(root.join("state/secret"), "SECRET").unwrap();
+        fs::write(root.join("note"), "first").unwrap();
+        Yard { root, launcher: Launcher::new(&env::temp_dir()).unwrap() }
+    }
+
+    async fn sh(&self, script: &str) -> String {
+        let confinement = Confinement {
+            read: vec![self.root.join("state/envs")],
+            write: vec![self.root.clone()],
+            hidden: vec![self.root.join("state")],
+            ..Confinement::at(SandboxLevel::Full)
+        };
+        let command = Command {
+            program: "/bin/sh".into(),
+            argv: ["sh", "-c", script].map(Into::into).into(),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            cwd: self.root.clone(),
+            confinement,
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let exchange = Exchange { stdin: "".into(), output_cap: 1 << 20, deadline, on_listener: None };
+        let finished = self.launcher.run(&command, exchange).await.unwrap();
+        assert!(finished.exit.is_success(), "{script}: {finished:?}");
+        String::from_utf8(finished.stdout).unwrap()
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+macro_rules! yard_or_return {
+    () => {{
+        let yard = Yard::new();
+        if yard.launcher.sandbox_level() < SandboxLevel::Full {
+            return;
+        }
+        yard
+    }};
+}
+
+#[tokio::test]
+async fn runs_leave_nothing_for_each_other() {
+    let yard = yard_or_return!();
+    let look = "find /tmp /dev/shm/ -name left; ls -A state; \
+                test -d /proc/$$ && echo own; touch /tmp/left /dev/shm/left; \
+                for place in state /etc /dev / /.own /proc /var; do touch $place/left 2>/dev/null && echo wrote $place; done; true";
+    let first = yard.sh(look).await;
+    assert_eq!(
+        first, "envs\nown\n",
+        "only what is granted in the hidden folder is there, and no place keeps anything"
+    );
+    for _ in 0..3 {
+        assert_eq!(yard.sh(look).await, first);
+    }
+}
+
+#[tokio::test]
+async fn what_takes_the_place_of_something_is_seen_and_what_is_hidden_stays_hidden() {
+    let yard = yard_or_return!();
+    let look = "cat note; ls -A state; cat state/secret 2>/dev/null; true";
+    assert_eq!(yard.sh(look).await, "firstenvs\n");
+    // The folder that the mask was put on is gone, and its number is free for the next one.
+    for _ in 0..3 {
+        fs::remove_dir_all(yard.root.join("state")).unwrap();
+        fs::create_dir_all(yard.root.join("state/envs")).unwrap();
+        fs::write(yard.root.join("state/secret"), "SECRET").unwrap();
+        assert_eq!(yard.sh(look).await, "firstenvs\n");
+    }
+    let away = yard.root.with_extension("away");
+    fs::rename(&yard.root, &away).unwrap();
+    fs::create_dir_all(yard.root.join("state/envs")).unwrap();
+    fs::write(yard.root.join("note"), "second").unwrap();
+    assert_eq!(yard.sh(look).await, "secondenvs\n");
+    fs::remove_dir_all(away).unwrap();
+}
+
+#[tokio::test]
+async fn many_at_once_from_the_first_moment_on_all_work() {
+    let yard = std::sync::Arc::new(yard_or_return!());
+    let runs: Vec<_> = (0..16)
+        .map(|n| {
+            let yard = yard.clone();
+            tokio::spawn(
+                async move { yard.sh(&format!("echo {n} >/tmp/mine; sleep 0.1; cat /tmp/mine")).await },
+            )
+        })
+        .collect();
+    for (n, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.await.unwrap(), format!("{n}\n"));
+    }
+}
+
+/// Mounts of the machine are left alone: this test mounts in a namespace of its own.
+#[tokio::test]
+async fn what_is_mounted_later_is_seen() {
+    const INSIDE: &str = "VIEWS_TEST_MAY_MOUNT";
+    if env::var_os(INSIDE).is_none() {
+        let mut again = process::Command::new("unshare");
+        again
+            .arg("--mount")
+            .arg(env::current_exe().unwrap())
+            .args(["--exact", "what_is_mounted_later_is_seen"]);
+        let output = again.env(INSIDE, "").stdin(Stdio::null()).output().unwrap();
+        // Only root may.
+        // SAFETY: a plain call.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        assert!(output.status.success() || !is_root, "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let yard = yard_or_return!();
+    fs::create_dir(yard.root.join("disk")).unwrap();
+    assert_eq!(yard.sh("ls -A disk").await, "");
+    let mount = |arguments: &[&str]| {
+        let done =
+            process::Command::new(arguments[0]).args(&arguments[1..]).arg(yard.root.join("disk")).status();
+        assert!(done.unwrap().success(), "{arguments:?}");
+    };
+    mount(&["mount", "-t", "tmpfs", "tmpfs"]);
+    fs::write(yard.root.join("disk/file"), "").unwrap();
+    assert_eq!(yard.sh("ls -A disk").await, "file\n");
+    mount(&["umount"]);
+    assert_eq!(yard.sh("ls -A disk").await, "");
+}
+
+#[test]
+fn all_this_holds_for_an_ordinary_user_too() {
+    // SAFETY: a plain call.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let output = process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"])
+        .arg(env::current_exe().unwrap())
+        .args(["--skip", "all_this_holds", "--test-threads", "2"])
+        .env("TMPDIR", "/tmp")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -1,0 +1,230 @@
+//! The bodies of records: everything between the sequence number and the hash.
+//!
+//! Numbers stand directly after the kind, free text after them, the arguments last; `line` and `index` rely on it.
+
+use super::line::{FieldScanner, push_hex, push_number};
+use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::{Call, Digest, Error, ErrorKind, Id, JsonView, Outcome, Status, Timestamp, ToolSpec};
+
+/// No end line is longer, so that room for it can be set aside when its call begins.
+pub(super) const END_MAX: u64 = 2048;
+
+const ARGUMENTS_MAX: usize = 4096;
+const MESSAGE_MAX: usize = 1024;
+const NAME_MAX: usize = 256;
+
+/// What the first record of a segment says.
+pub(super) struct Opening {
+    pub segment: Id,
+    pub run: Id,
+    pub part: u64,
+    /// Last hash of the run's part before this one; zeros for part 0.
+    pub previous: Digest,
+    /// The segment that was made durable last when this one was opened.
+    pub follows: Option<Id>,
+}
+
+/// A segment that retention removed, as a `prune` record names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PrunedSegment {
+    pub segment: Id,
+    pub records: u64,
+    pub hash: Digest,
+}
+
+pub(super) fn open(time: Timestamp, opening: &Opening) -> Vec<u8> {
+    let mut out = start(time, "open");
+    member(&mut out, "version");
+    push_number(&mut out, 1);
+    member(&mut out, "part");
+    push_number(&mut out, opening.part);
+    plain(&mut out, "segment", opening.segment.text().as_str());
+    plain(&mut out, "run", opening.run.text().as_str());
+    digest(&mut out, "previous", &opening.previous);
+    let follows = opening.follows.map(|id| id.text());
+    plain(&mut out, "follows", follows.as_ref().map_or("", |text| text.as_str()));
+    out
+}
+
+impl Opening {
+    pub fn read(mut fields: FieldScanner) -> Option<Opening> {
+        fields.number(",\"version\":").filter(|&version| version == 1)?;
+        Some(Opening {
+            part: fields.number(",\"part\":")?,
+            segment: Id::parse(fields.string(",\"segment\":")?)?,
+            run: Id::parse(fields.string(",\"run\":")?)?,
+            previous: Digest::parse_hex(fields.string(",\"previous\":")?)?,
+            follows: match fields.string(",\"follows\":")? {
+                "" => None,
+                id => Some(Id::parse(id)?),
+            },
+        })
+    }
+}
+
+impl PrunedSegment {
+    /// All that a `prune` record names.
+    pub fn read(mut fields: FieldScanner) -> Option<Vec<PrunedSegment>> {
+        fields.number(",\"count\":")?;
+        fields.string(",\"removed\":")?.split(' ').map(PrunedSegment::parse).collect()
+    }
+
+    fn parse(text: &str) -> Option<PrunedSegment> {
+        let mut parts = text.split(':');
+        let (segment, records, hash) = (parts.next()?, parts.next()?, parts.next()?);
+        let (segment, hash) = (Id::parse(segment)?, Digest::parse_hex(hash)?);
+        Some(PrunedSegment { segment, records: records.parse().ok()?, hash })
+    }
+}
+
+pub(super) fn begin(time: Timestamp, call: &Call, spec: &ToolSpec, view: &dyn JsonView) -> Vec<u8> {
+    let mut out = start(time, "begin");
+    plain(&mut out, "call", call.id.text().as_str());
+    plain(&mut out, "tool", spec.name.as_str());
+    if call.tool != spec.name.as_str() {
+        text(&mut out, "asked", &call.tool, NAME_MAX);
+    }
+    caller(&mut out, call);
+    digest(&mut out, "digest", &spec.digest);
+    arguments(&mut out, call, view);
+    out
+}
+
+pub(super) fn end(time: Timestamp, call: Id, duration_us: u64, outcome: &Outcome) -> Vec<u8> {
+    let output =
+        [outcome.data(), outcome.content()].into_iter().flatten().map(|payload| payload.len() as u64);
+    let mut out = ending(time, call, duration_us, output.sum(), outcome.status());
+    if let Some(error) = outcome.error() {
+        failure(&mut out, error.kind, &error.message);
+    }
+    out
+}
+
+/// The end of a call whose future was dropped before it had an outcome.
+pub(super) fn cancelled(time: Timestamp, call: Id, duration_us: u64) -> Vec<u8> {
+    let mut out = ending(time, call, duration_us, 0, Status::Failure);
+    failure(&mut out, ErrorKind::Cancelled, "the call was dropped before it ended");
+    out
+}
+
+pub(super) fn refused(time: Timestamp, call: &Call, error: &Error, view: &dyn JsonView) -> Vec<u8> {
+    let mut out = start(time, "refused");
+    plain(&mut out, "call", call.id.text().as_str());
+    text(&mut out, "tool", &call.tool, NAME_MAX);
+    caller(&mut out, call);
+    failure(&mut out, error.kind, &error.message);
+    arguments(&mut out, call, view);
+    out
+}
+
+pub(super) fn prune(time: Timestamp, removed: &[PrunedSegment]) -> Vec<u8> {
+    let mut out = start(time, "prune");
+    member(&mut out, "count");
+    push_number(&mut out, removed.len() as u64);
+    let entry = |r: &PrunedSegment| format!("{}:{}:{}", r.segment, r.records, r.hash);
+    plain(&mut out, "removed", &removed.iter().map(entry).collect::<Vec<_>>().join(" "));
+    out
+}
+
+pub(super) fn close(time: Timestamp) -> Vec<u8> {
+    start(time, "close")
+}
+
+fn start(time: Timestamp, kind: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(768);
+    plain(&mut out, "time", time.text().as_str());
+    plain(&mut out, "kind", kind);
+    out
+}
+
+fn ending(time: Timestamp, call: Id, duration_us: u64, output_bytes: u64, status: Status) -> Vec<u8> {
+    let mut out = start(time, "end");
+    member(&mut out, "duration_us");
+    push_number(&mut out, duration_us);
+    member(&mut out, "output_bytes");
+    push_number(&mut out, output_bytes);
+    plain(&mut out, "call", call.text().as_str());
+    plain(&mut out, "status", status.as_str());
+    out
+}
+
+fn caller(out: &mut Vec<u8>, call: &Call) {
+    text(out, "caller", call.identity.as_str(), NAME_MAX);
+    plain(out, "edge", call.edge.as_str());
+    if let Some(trace) = &call.trace {
+        plain(out, "trace", trace.as_str());
+    }
+    if let Some(key) = &call.idempotency_key {
+        text(out, "key", key, NAME_MAX);
+    }
+}
+
+fn failure(out: &mut Vec<u8>, kind: ErrorKind, message: &str) {
+    plain(out, "error", kind.row().name);
+    text(out, "message", message, MESSAGE_MAX);
+}
+
+/// Arguments that cannot be shown must not stop the record: a refused call often has malformed ones.
+fn arguments(out: &mut Vec<u8>, call: &Call, view: &dyn JsonView) {
+    member(out, "arguments");
+    match view.redacted(&call.arguments, ARGUMENTS_MAX) {
+        Ok(json) if json.len() <= ARGUMENTS_MAX && !json.is_empty() && !json.contains(&b'\n') => {
+            out.extend_from_slice(&json);
+        }
+        _ => {
+            out.extend_from_slice(b"{\"unreadable_bytes\":");
+            push_number(out, call.arguments.len() as u64);
+            out.push(b'}');
+        }
+    }
+}
+
+fn member(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn digest(out: &mut Vec<u8>, name: &str, value: &Digest) {
+    member(out, name);
+    out.push(b'"');
+    push_hex(out, value);
+    out.push(b'"');
+}
+
+/// A value that is known to need no escape.
+fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
+    member(out, name);
+    out.push(b'"');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'"');
+}
+
+/// Free text, at most `cap` bytes as written; a longer one is cut and ends in `…`.
+fn text(out: &mut Vec<u8>, name: &str, value: &str, cap: usize) {
+    member(out, name);
+    let start = out.len();
+    // Only so much can fit: escaping never shortens. Cutting first keeps a huge message from being copied.
+    let value_start = &value[..value.floor_char_boundary(cap + 1)];
+    push_json_string(out, value_start);
+    if out.len() - start - 2 <= cap && value_start.len() == value.len() {
+        return;
+    }
+    out.truncate(start);
+    let mut room = cap - "…".len();
+    let mut short = String::with_capacity(cap);
+    for c in value_start.chars() {
+        let cost = match c {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            c if c < ' ' => 6,
+            c => c.len_utf8(),
+        };
+        if cost > room {
+            break;
+        }
+        room -= cost;
+        short.push(c);
+    }
+    short.push('…');
+    push_json_string(out, &short);
+}

@@ -1,0 +1,260 @@
+//! Puts records on disk, one batch at a time: admits them, chains them, writes them with one write.
+//!
+//! A begin is admitted only when there is room for it and for the end of every call that is open; so ends are
+//! never refused, and when a write fails all the same they are kept and written first when it works again.
+
+use super::AuditError;
+use super::folder::Folder;
+use super::head::Head;
+use super::line::{Chain, OVERHEAD};
+use super::record::{self, END_MAX, Opening};
+use super::segment::{OpenSegment, SegmentFiles};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toolyard_engine::clock::{Clock, Random, new_id};
+use toolyard_protocol::{Digest, Id};
+
+/// Room for a close record.
+const CLOSE_MAX: u64 = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Begin,
+    End,
+    /// A record on its own: a refusal, a pruning.
+    Single,
+}
+
+/// A record on its way to disk.
+pub(super) struct Entry {
+    pub number: u64,
+    pub kind: Kind,
+    pub body: Vec<u8>,
+}
+
+/// A segment and how far it reached at one moment.
+pub(super) struct SegmentProgress {
+    pub files: Arc<SegmentFiles>,
+    pub head: Head,
+    pub closed: bool,
+}
+
+pub(super) struct Writer {
+    pub folder: Folder,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    run: Id,
+    segment_bytes: u64,
+    live: Option<OpenSegment>,
+    part: u64,
+    /// Last hash of the part before the live one.
+    previous: Digest,
+    retired: Vec<SegmentProgress>,
+    open_calls: u64,
+    /// Ends that could not be written yet. Bounded by the open calls, which stay open until theirs is written.
+    deferred_ends: Vec<Entry>,
+    /// Why records numbered so were not written; each is taken out by the caller it belongs to.
+    failed: BTreeMap<u64, AuditError>,
+    /// Everything numbered up to here was dealt with.
+    done: u64,
+    stop: Option<AuditError>,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    pub fn new(folder: Folder, segment_bytes: u64, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Writer {
+        Writer {
+            folder,
+            run: new_id(&*clock, &*random),
+            clock,
+            random,
+            segment_bytes,
+            live: None,
+            part: 0,
+            previous: Digest::ZERO,
+            retired: Vec::new(),
+            open_calls: 0,
+            deferred_ends: Vec::new(),
+            failed: BTreeMap::new(),
+            done: 0,
+            stop: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// What became of the record with this number.
+    pub fn result(&mut self, number: u64) -> Result<(), AuditError> {
+        self.failed.remove(&number).map_or(Ok(()), Err)
+    }
+
+    /// Whether there is a refusal that its caller has not asked for yet.
+    pub fn has_refusals(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    /// Refuses every new call from now on; ends are still written.
+    pub fn stop(&mut self, why: AuditError) {
+        self.stop.get_or_insert(why);
+    }
+
+    pub fn has_deferred_ends(&self) -> bool {
+        !self.deferred_ends.is_empty()
+    }
+
+    /// Segments to sync: those given up since the last time, and the live one.
+    pub fn segments_to_sync(&mut self) -> Vec<SegmentProgress> {
+        let mut all = std::mem::take(&mut self.retired);
+        all.extend(self.live.as_ref().map(|live| SegmentProgress {
+            files: live.files.clone(),
+            head: live.head(),
+            closed: false,
+        }));
+        all
+    }
+
+    /// Takes back what could not be synced, to be handed out again. The live one comes by itself.
+    pub fn return_unsynced(&mut self, reached: Vec<SegmentProgress>) {
+        self.retired.splice(0..0, reached.into_iter().filter(|one| one.closed));
+    }
+
+    /// Writes a batch in the order of its numbers and empties it.
+    pub fn write(&mut self, batch: &mut Vec<Entry>) {
+        if let Some(last) = batch.last() {
+            self.done = last.number;
+        }
+        if !self.deferred_ends.is_empty() {
+            batch.splice(0..0, std::mem::take(&mut self.deferred_ends));
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let refusal = self.prepare(batch).err();
+        if self.live.is_none() {
+            let why = refusal.unwrap_or(AuditError::Closed);
+            batch.drain(..).for_each(|entry| self.fail(entry, why.clone()));
+            return;
+        }
+        self.append(batch, refusal);
+    }
+
+    /// Whether new calls may be written now; opens or changes the segment as needed.
+    fn prepare(&mut self, batch: &[Entry]) -> Result<(), AuditError> {
+        let only_ends = batch.iter().all(|entry| entry.kind == Kind::End);
+        match (&self.live, &self.stop) {
+            (_, Some(why)) if !only_ends || self.live.is_some() => Err(why.clone()),
+            (None, _) => self.open_segment(),
+            (Some(live), _) if !only_ends && live.length >= self.segment_bytes => self.open_segment(),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, batch: &mut Vec<Entry>, refusal: Option<AuditError>) {
+        let Some(mut live) = self.live.take() else { return };
+        let mut chain = live.chain;
+        let mut open_calls = self.open_calls;
+        let mut lines = std::mem::take(&mut self.buffer);
+        lines.clear();
+        batch.retain(|entry| {
+            let begins = u64::from(entry.kind == Kind::Begin);
+            let line = (entry.body.len() + OVERHEAD) as u64;
+            let end = live.length + lines.len() as u64 + line + (open_calls + begins) * END_MAX + CLOSE_MAX;
+            let admitted = match (&refusal, entry.kind) {
+                // Its room was set aside when its call began.
+                (_, Kind::End) => Ok(()),
+                (Some(why), _) => Err(why.clone()),
+                (None, _) => live.reserve(end),
+            };
+            if let Err(why) = admitted {
+                self.failed.insert(entry.number, why);
+                return false;
+            }
+            chain.append(&mut lines, &entry.body);
+            open_calls = open_calls + begins - u64::from(entry.kind == Kind::End);
+            true
+        });
+        match live.write(&lines) {
+            Ok(()) => {
+                live.chain = chain;
+                self.open_calls = open_calls;
+                batch.clear();
+            }
+            Err(why) => {
+                batch.drain(..).for_each(|entry| self.fail(entry, why.clone()));
+                // Cutting the failed write off gave back the room of the open calls; without it their ends
+                // may be owed for a while, but are not lost.
+                let _ = live.reserve(live.length + self.open_calls * END_MAX + CLOSE_MAX);
+            }
+        }
+        self.buffer = lines;
+        self.live = Some(live);
+    }
+
+    fn fail(&mut self, entry: Entry, why: AuditError) {
+        // An owed end has number 0: its caller was told long ago.
+        if entry.number > 0 {
+            self.failed.insert(entry.number, why);
+        }
+        if entry.kind == Kind::End {
+            self.deferred_ends.push(Entry { number: 0, ..entry });
+        }
+    }
+
+    /// Starts the next part of this run. The part before is closed only when the new one has its room.
+    fn open_segment(&mut self) -> Result<(), AuditError> {
+        let id = new_id(&*self.clock, &*self.random);
+        let follows = self.folder.latest()?;
+        let mut next = OpenSegment::create(&self.folder, id)?;
+        let opened = self.start_segment(&mut next, follows);
+        if opened.is_err() {
+            next.abandon(&self.folder);
+            return opened;
+        }
+        self.part += 1;
+        self.live = Some(next);
+        Ok(())
+    }
+
+    fn start_segment(&mut self, next: &mut OpenSegment, follows: Option<Id>) -> Result<(), AuditError> {
+        next.reserve(OVERHEAD as u64 + 512 + self.open_calls * END_MAX + CLOSE_MAX)?;
+        self.close_segment()?;
+        let opening = Opening {
+            segment: next.files.id,
+            run: self.run,
+            part: self.part,
+            previous: self.previous,
+            follows,
+        };
+        let mut chain = Chain::START;
+        let mut line = Vec::new();
+        chain.append(&mut line, &record::open(self.clock.now(), &opening));
+        next.write(&line)?;
+        next.chain = chain;
+        Ok(())
+    }
+
+    /// Writes the close record of the live segment and hands it to the syncer.
+    fn close_segment(&mut self) -> Result<(), AuditError> {
+        let Some(mut live) = self.live.take() else { return Ok(()) };
+        let mut chain = live.chain;
+        let mut line = Vec::new();
+        chain.append(&mut line, &record::close(self.clock.now()));
+        if let Err(e) = live.write(&line) {
+            self.live = Some(live);
+            return Err(e);
+        }
+        live.chain = chain;
+        live.trim();
+        self.previous = chain.hash;
+        self.retired.push(SegmentProgress { files: live.files.clone(), head: live.head(), closed: true });
+        Ok(())
+    }
+
+    /// Ends the log when no call is open any more and nothing is owed.
+    pub fn finish(&mut self) -> Result<(), AuditError> {
+        if self.open_calls == 0 { self.close_segment() } else { Ok(()) }
+    }
+}

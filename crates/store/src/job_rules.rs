@@ -1,0 +1,186 @@
+//! What every store of jobs says in its events, and what it accepts: written once, so that stores cannot differ.
+
+use std::time::Duration;
+use toolyard_engine::stores::{JobEnd, NewJob, StoreError};
+use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::{Id, JobState, Progress, Timestamp};
+
+pub const STATE_CHANGED: &str = "job_state_changed";
+pub const PROGRESS: &str = "progress";
+
+const MESSAGE_MAX: usize = 1024;
+
+/// `{"job_id", "tool", "state"}`.
+pub fn state_changed(id: Id, tool: &str, state: JobState) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    open(&mut out, id);
+    out.extend_from_slice(b",\"tool\":");
+    push_json_string(&mut out, tool);
+    out.extend_from_slice(b",\"state\":\"");
+    out.extend_from_slice(state.as_str().as_bytes());
+    out.extend_from_slice(b"\"}");
+    out
+}
+
+/// `{"job_id", "percent", "message"}`; the message is left out when there is none.
+pub fn progress(id: Id, progress: &Progress) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    open(&mut out, id);
+    // Rust's exact form of a finite number is JSON, and never looks like a whole number.
+    out.extend_from_slice(format!(",\"percent\":{:?}", percent(progress)).as_bytes());
+    if let Some(message) = &progress.message {
+        out.extend_from_slice(b",\"message\":");
+        if message.len() <= MESSAGE_MAX {
+            push_json_string(&mut out, message);
+        } else {
+            let short = &message[..message.floor_char_boundary(MESSAGE_MAX)];
+            push_json_string(&mut out, &format!("{short}…"));
+        }
+    }
+    out.push(b'}');
+    out
+}
+
+pub fn check_new(new: &NewJob) -> Result<(), StoreError> {
+    match new.state {
+        JobState::Pending | JobState::Running => Ok(()),
+        state => invalid(format!("a new job is pending or running, not {}", state.as_str())),
+    }
+}
+
+pub fn check_ending(ending: &JobEnd) -> Result<(), StoreError> {
+    if ending.state.is_finished() {
+        Ok(())
+    } else {
+        invalid(format!(
+            "a job ends as complete, failed, cancelled or unknown, not {}",
+            ending.state.as_str()
+        ))
+    }
+}
+
+pub fn check_progress(progress: &Progress) -> Result<(), StoreError> {
+    if progress.done.is_finite() && progress.total.is_none_or(f64::is_finite) {
+        Ok(())
+    } else {
+        invalid("progress must be given in finite numbers".into())
+    }
+}
+
+pub fn check_take_over(from: Id, to: Id) -> Result<(), StoreError> {
+    if from == to { invalid(format!("worker {from} cannot take over from itself")) } else { Ok(()) }
+}
+
+/// What `start` and `set_waiting` say of a job that is in no state for it.
+pub fn wrong_state<T>(id: Id, state: JobState, wanted: &str) -> Result<T, StoreError> {
+    invalid(format!("job {id} is {}; only {wanted} can do this", state.as_str()))
+}
+
+pub fn id_taken<T>(id: Id) -> Result<T, StoreError> {
+    invalid(format!("there is a job {id} already"))
+}
+
+pub fn job_not_found<T>(id: Id) -> Result<T, StoreError> {
+    Err(StoreError::NotFound { what: "job", id: id.to_string() })
+}
+
+/// Refuses a new job when there are as many open ones as there may be.
+pub fn check_open(new: &NewJob, open: u64, open_of_caller: u64) -> Result<(), StoreError> {
+    let bound = |whose: &str, count: u64| {
+        Err(StoreError::Bound(format!("{whose} {count} jobs that are not over; wait until some have ended")))
+    };
+    if open_of_caller >= new.max_open_of_caller {
+        bound("this caller has", open_of_caller)
+    } else if open >= new.max_open {
+        bound("there are", open)
+    } else {
+        Ok(())
+    }
+}
+
+/// A cursor that can be read on from, given the ring.
+pub fn check_cursor(cursor: u64, oldest: u64, newest: u64) -> Result<(), StoreError> {
+    if cursor > newest {
+        invalid(format!("there is no event {cursor} yet; the newest is {newest}"))
+    } else if cursor + 1 < oldest {
+        Err(StoreError::CursorExpired { cursor, oldest })
+    } else {
+        Ok(())
+    }
+}
+
+/// When a row may go. Databases count in signed numbers, so that is where time ends.
+pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
+    let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    Timestamp::from_unix_ms(now.unix_ms().saturating_add(ttl).min(i64::MAX as u64))
+}
+
+fn open(out: &mut Vec<u8>, id: Id) {
+    out.extend_from_slice(b"{\"job_id\":\"");
+    out.extend_from_slice(id.text().as_str().as_bytes());
+    out.push(b'"');
+}
+
+fn percent(progress: &Progress) -> f64 {
+    let part = match progress.total {
+        Some(total) if total > 0.0 => progress.done / total,
+        Some(_) => 0.0,
+        None => progress.done / 100.0,
+    };
+    part.clamp(0.0, 1.0)
+}
+
+fn invalid<T>(why: String) -> Result<T, StoreError> {
+    Err(StoreError::Invalid(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn id() -> Id {
+        Id::from_parts(0x0192_3456_789a, [0xff; 10])
+    }
+
+    #[test]
+    fn events_of_jobs_are_json_whatever_the_names_hold() {
+        let data = state_changed(id(), "odd \"name\"\n", JobState::InputRequired);
+        let expected =
+            json!({"job_id": id().to_string(), "tool": "odd \"name\"\n", "state": "input_required"});
+        assert_eq!(serde_json::from_slice::<Value>(&data).unwrap(), expected);
+    }
+
+    #[test]
+    fn percent_is_a_part_of_one() {
+        for (done, total, percent) in [
+            (0.0, None, 0.0),
+            (25.0, None, 0.25),
+            (250.0, None, 1.0),
+            (-3.0, None, 0.0),
+            (1.0, Some(3.0), 1.0 / 3.0),
+            (5.0, Some(0.0), 0.0),
+            (1e-300, Some(1.0), 1e-300),
+            (1e300, Some(1e-300), 1.0),
+        ] {
+            let data = progress(id(), &Progress { done, total, message: None });
+            let read: Value = serde_json::from_slice(&data).unwrap();
+            assert_eq!(read, json!({"job_id": id().to_string(), "percent": percent}), "{done} {total:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let message = "é".repeat(600) + "x";
+        let data = progress(id(), &Progress { done: 1.0, total: None, message: Some(message) });
+        let read: Value = serde_json::from_slice(&data).unwrap();
+        assert_eq!(read["message"], "é".repeat(512) + "…");
+    }
+
+    #[test]
+    fn expiry_never_wraps() {
+        let now = Timestamp::from_unix_ms(5);
+        assert_eq!(expiry(now, Duration::from_millis(7)).unix_ms(), 12);
+        assert_eq!(expiry(now, Duration::MAX).unix_ms(), i64::MAX as u64);
+    }
+}

@@ -1,0 +1,123 @@
+//! Rows of the job table as jobs, and the codes in their columns.
+
+use crate::sqlite::columns::{read_id, read_optional_payload, read_payload, unknown_code};
+use rusqlite::{Connection, OptionalExtension, Row};
+use std::time::Duration;
+use toolyard_engine::stores::Lease;
+use toolyard_protocol::{Id, Identity, Job, JobState, Progress, Timestamp, Timing};
+
+/// In the order in which [`job`] reads them.
+pub const COLUMNS: &str = "id, tool, identity, state, timing, repeatable, cancel_requested, attempt, created, \
+    started, finished, expires, key, trace, progress_done, progress_total, progress_message, arguments_format, \
+    arguments, outcome_format, outcome";
+
+pub fn get(connection: &Connection, id: Id) -> rusqlite::Result<Option<Job>> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM job WHERE id = ?1"))?;
+    statement.query_row([id.as_bytes()], job).optional()
+}
+
+pub fn job(row: &Row) -> rusqlite::Result<Job> {
+    Ok(Job {
+        id: read_id(row, 0)?,
+        tool: row.get(1)?,
+        identity: Identity::new(row.get::<_, String>(2)?),
+        state: read_state(row, 3)?,
+        timing: read_timing(row, 4)?,
+        repeatable: row.get(5)?,
+        cancel_requested: row.get(6)?,
+        attempt: row.get(7)?,
+        created: Timestamp::from_unix_ms(row.get::<_, i64>(8)? as u64),
+        started: read_time(row, 9)?,
+        finished: read_time(row, 10)?,
+        expires: read_time(row, 11)?,
+        key: row.get(12)?,
+        trace: row.get(13)?,
+        progress: read_progress(row, 14)?,
+        arguments: read_payload(row, 17, 18)?,
+        outcome: read_optional_payload(row, 19, 20)?,
+    })
+}
+
+/// What a change must know of a job before it is made.
+pub struct LeaseRow {
+    pub state: JobState,
+    pub owner: Id,
+    pub fence: u64,
+    pub identity: String,
+    pub tool: String,
+    pub ttl: Duration,
+}
+
+impl LeaseRow {
+    pub fn load(connection: &Connection, id: Id) -> rusqlite::Result<Option<LeaseRow>> {
+        let sql = "SELECT state, owner, fence, identity, tool, ttl FROM job WHERE id = ?1";
+        let read = |row: &Row| {
+            Ok(LeaseRow {
+                state: read_state(row, 0)?,
+                owner: read_id(row, 1)?,
+                fence: row.get::<_, i64>(2)? as u64,
+                identity: row.get(3)?,
+                tool: row.get(4)?,
+                ttl: Duration::from_millis(row.get::<_, i64>(5)? as u64),
+            })
+        };
+        connection.prepare_cached(sql)?.query_row([id.as_bytes()], read).optional()
+    }
+
+    /// The job of a lease that is in force.
+    pub fn for_lease(connection: &Connection, lease: Lease) -> rusqlite::Result<Option<LeaseRow>> {
+        let lease_row = LeaseRow::load(connection, lease.id)?;
+        Ok(lease_row
+            .filter(|job| !job.state.is_finished() && job.owner == lease.owner && job.fence == lease.fence))
+    }
+}
+
+/// What is on disk; never renumber. Below 3 is what is not over: the tables' indexes say so too.
+pub fn state_code(state: JobState) -> i64 {
+    match state {
+        JobState::Pending => 0,
+        JobState::Running => 1,
+        JobState::InputRequired => 2,
+        JobState::Complete => 3,
+        JobState::Failed => 4,
+        JobState::Cancelled => 5,
+        JobState::Unknown => 6,
+    }
+}
+
+pub fn read_state(row: &Row, column: usize) -> rusqlite::Result<JobState> {
+    let code = row.get(column)?;
+    match JobState::ALL.into_iter().find(|&state| state_code(state) == code) {
+        Some(state) => Ok(state),
+        None => unknown_code("state of a job", code, column),
+    }
+}
+
+/// What is on disk; never renumber.
+pub fn timing_code(timing: Timing) -> i64 {
+    match timing {
+        Timing::Sync => 0,
+        Timing::AsyncShort => 1,
+        Timing::AsyncMedium => 2,
+        Timing::AsyncLong => 3,
+        Timing::FireAndForget => 4,
+    }
+}
+
+fn read_timing(row: &Row, column: usize) -> rusqlite::Result<Timing> {
+    let code = row.get(column)?;
+    match Timing::ALL.into_iter().find(|&timing| timing_code(timing) == code) {
+        Some(timing) => Ok(timing),
+        None => unknown_code("timing of a job", code, column),
+    }
+}
+
+fn read_time(row: &Row, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(|ms| Timestamp::from_unix_ms(ms as u64)))
+}
+
+/// Three columns from here.
+fn read_progress(row: &Row, column: usize) -> rusqlite::Result<Option<Progress>> {
+    let Some(done) = row.get(column)? else { return Ok(None) };
+    Ok(Some(Progress { done, total: row.get(column + 1)?, message: row.get(column + 2)? }))
+}

@@ -1,0 +1,51 @@
+//! The tables, step by step. A step that was ever released is never changed: a new one is added.
+
+use super::error::SqliteError;
+use super::{annotations, archive, artifacts, events, graph, jobs, limits};
+use rusqlite::{Connection, TransactionBehavior};
+use toolyard_engine::stores::StoreError;
+
+/// Each takes the file from the version of its index to the next.
+const STEPS: [&str; 8] = [
+    events::TABLES,
+    jobs::TABLES,
+    jobs::count::TABLES,
+    artifacts::TABLES,
+    annotations::TABLES,
+    graph::TABLES,
+    archive::TABLES,
+    limits::TABLES,
+];
+
+/// Brings the tables to the newest version, all steps or none.
+pub fn migrate(connection: &mut Connection) -> Result<(), SqliteError> {
+    migrate_with(connection, &STEPS)
+}
+
+pub fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), SqliteError> {
+    if current(connection, steps)? == steps.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again: another process may have been faster.
+    let version = current(&transaction, steps)?;
+    for step in &steps[version..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn current(connection: &Connection, steps: &[&str]) -> Result<usize, SqliteError> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    match usize::try_from(version) {
+        Ok(version) if version <= steps.len() => Ok(version),
+        _ => Err(StoreError::Broken(format!(
+            "it was written by another version of Toolyard (tables of version {version}, this one knows up to {}); \
+             use a version at least as new, or restore a backup",
+            steps.len()
+        ))
+        .into()),
+    }
+}

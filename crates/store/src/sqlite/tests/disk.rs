@@ -1,0 +1,120 @@
+//! A disk that is really full, and a log that would grow.
+
+use super::{TempDir, example};
+use crate::sqlite::{Database, Events, Jobs, NoFaults, RING};
+use crate::suite::cases::id;
+use std::ffi::CString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use toolyard_engine::stores::{Created, Durability, EventQuery, EventStore, JobStore, NewJob, StoreError};
+use toolyard_protocol::Payload;
+
+/// Puts a small disk over the folder, for this thread and those it starts. False where that is refused.
+fn mount_small_disk(folder: &Path) -> bool {
+    let target = CString::new(folder.as_os_str().as_bytes()).unwrap();
+    // SAFETY: all pointers are to texts that live through the calls; only this thread's view of mounts changes.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            ) == 0
+            && libc::mount(
+                c"tmpfs".as_ptr(),
+                target.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                c"size=1m".as_ptr().cast(),
+            ) == 0
+    }
+}
+
+fn fill(file: &Path) {
+    let mut ballast = std::fs::File::create(file).unwrap();
+    while ballast.write_all(&[1; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
+    let folder = TempDir::fresh();
+    if !mount_small_disk(&folder.0) {
+        eprintln!("mounts are refused here: the full disk is not tested");
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+        let events = Events::new(database.clone(), RING);
+        let jobs = Jobs::new(database.clone(), &events);
+        let (mut next, mut kept) = (0, Vec::new());
+        for round in 1..=3 {
+            let ballast = folder.0.join("ballast");
+            fill(&ballast);
+            let mut refused = 0;
+            while refused < 5 {
+                next += 1;
+                let arguments = Payload::json(format!("\"{}\"", "x".repeat(3000)));
+                match jobs
+                    .create(NewJob {
+                        arguments,
+                        max_open: 10_000,
+                        max_open_of_caller: 10_000,
+                        ..example(next)
+                    })
+                    .await
+                {
+                    Ok(Created::New(lease)) => kept.push(lease.id),
+                    Ok(other) => panic!("{other:?}"),
+                    Err(error) => {
+                        assert_eq!(error, StoreError::Full, "round {round}");
+                        refused += 1;
+                    }
+                }
+                assert!(next < 1000, "the disk never fills");
+            }
+            std::fs::remove_file(&ballast).unwrap();
+            next += 1;
+            assert!(matches!(jobs.create(example(next)).await, Ok(Created::New(_))), "round {round}");
+            kept.push(id(next));
+        }
+        database.close().await;
+        let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+        let events = Events::new(database.clone(), RING);
+        let jobs = Jobs::new(database.clone(), &events);
+        for n in 1..=next {
+            let there = jobs.get(id(n)).await.unwrap().is_some();
+            assert_eq!(there, kept.contains(&id(n)), "job {n}");
+        }
+        let all = EventQuery { after: Some(0), limit: 10_000, ..EventQuery::default() };
+        assert_eq!(events.read(all).await.unwrap().events.len(), kept.len());
+        database.close().await;
+    });
+}
+
+#[tokio::test]
+async fn the_log_is_emptied_as_it_goes() {
+    let folder = TempDir::fresh();
+    let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let make = |connection: &rusqlite::Connection| {
+        Ok(connection.execute_batch("CREATE TABLE big (n INTEGER PRIMARY KEY, bytes BLOB) STRICT")?)
+    };
+    database.write(Durability::Written, make).await.unwrap();
+    for _ in 0..300 {
+        let replace = |connection: &rusqlite::Connection| {
+            connection.execute("INSERT OR REPLACE INTO big VALUES (1, randomblob(262144))", [])?;
+            Ok(())
+        };
+        database.write(Durability::Written, replace).await.unwrap();
+        database.read(|connection| Ok(connection.execute_batch("SELECT count(*) FROM big")?)).await.unwrap();
+    }
+    let mut log = folder.file().into_os_string();
+    log.push("-wal");
+    let length = std::fs::metadata(log).unwrap().len();
+    assert!(length < 20 << 20, "75 MiB were written, and the log has {length} bytes");
+    database.close().await;
+}

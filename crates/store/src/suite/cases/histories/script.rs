@@ -1,0 +1,85 @@
+//! The faults of a history: at most one at a time, and the writer waits until the whole group has been queued.
+
+use crate::sqlite::faults::{AFTER_SYNC, BEFORE_COMMIT, Fault, Faults, WOKEN};
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex};
+
+/// A fault at the `nth` time that a point is passed, from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedFault {
+    pub point: &'static str,
+    pub nth: usize,
+    pub fault: Fault,
+}
+
+pub struct FaultScript {
+    log: PathBuf,
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    hold: bool,
+    planned: Option<PlannedFault>,
+    passed: usize,
+    fired: bool,
+    log_before: Vec<u8>,
+    /// How much of the log the last commit that was synced and wrote something has made durable.
+    synced: Option<u64>,
+}
+
+impl FaultScript {
+    pub fn new(log: PathBuf) -> FaultScript {
+        FaultScript { log, state: Mutex::default(), opened: Condvar::new() }
+    }
+
+    /// Holds the writer back until [`FaultScript::release`], and plans a fault.
+    pub fn hold(&self, planned: Option<PlannedFault>) {
+        *self.state.lock().unwrap() = State { hold: true, planned, ..State::default() };
+    }
+
+    pub fn release(&self) {
+        self.state.lock().unwrap().hold = false;
+        self.opened.notify_all();
+    }
+
+    /// Whether the planned fault has happened, and how long the log was when it was synced since.
+    pub fn happened(&self) -> (bool, Option<u64>) {
+        let state = self.state.lock().unwrap();
+        (state.fired, state.synced)
+    }
+
+    fn log(&self) -> Vec<u8> {
+        std::fs::read(&self.log).unwrap_or_default()
+    }
+}
+
+impl Faults for FaultScript {
+    fn at(&self, point: &'static str) -> Fault {
+        let mut state = self.state.lock().unwrap();
+        while point == WOKEN && state.hold {
+            state = self.opened.wait(state).unwrap();
+        }
+        if point == BEFORE_COMMIT {
+            state.log_before = self.log();
+        }
+        if point == AFTER_SYNC {
+            let log = self.log();
+            // A commit that changed nothing writes nothing, and SQLite then syncs nothing either. The length alone does
+            // not tell: after a power cut the log may end in rubbish that is written over.
+            if log != state.log_before {
+                state.synced = Some(log.len() as u64);
+            }
+        }
+        let Some(planned) = state.planned.filter(|planned| planned.point == point) else {
+            return Fault::None;
+        };
+        state.passed += 1;
+        if state.fired || state.passed != planned.nth + 1 {
+            return Fault::None;
+        }
+        state.fired = true;
+        planned.fault
+    }
+}

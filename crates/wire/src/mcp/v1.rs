@@ -1,0 +1,194 @@
+//! Protocol version 1.0, the MCP 1.0 dialect: content of type `json`, lists as bare arrays, a code and a message
+//! where the standard has an empty result.
+
+use super::capabilities::ClientCapabilities;
+use super::initialize::{Dialect, Handshake, ServerCapabilities};
+use super::result::{self, SERVER_INFO};
+use super::{Revision, resources};
+use crate::jsonrpc::{self, Params, RequestId};
+use bytes::Bytes;
+use toolyard_formats::json::{self, Object, array};
+use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::{Error, Outcome, Payload, ReadResult};
+
+pub const VERSION: &str = "1.0";
+
+/// What the dialect does not say itself is as in this revision: tools have annotations and no titles of their own.
+pub const REVISION: Revision = Revision::V2025_03_26;
+
+/// The name of the message that a watched resource changed.
+const UPDATED: &str = "notification/resources/updated";
+
+/// Reads its `initialize`.
+pub fn read_initialize(params: &Params) -> Result<Handshake, String> {
+    if params.required_text("protocol_version")? != VERSION {
+        return Err(format!(
+            "'protocol_version' can only be \"{VERSION}\"; later ones are 'protocolVersion'"
+        ));
+    }
+    let capabilities = params.object("capabilities")?.unwrap_or_default();
+    let members = json::members(&capabilities).ok().flatten().unwrap_or_default();
+    let says = |name: &str| {
+        members
+            .iter()
+            .any(|(key, range)| key == name && !matches!(&capabilities[range.clone()], b"false" | b"null"))
+    };
+    let dialect = Dialect::V1 { notifications: says("notifications") };
+    Ok(Handshake { revision: REVISION, capabilities: ClientCapabilities::default(), dialect })
+}
+
+pub fn write_initialize(id: &RequestId, server_capabilities: ServerCapabilities) -> Vec<u8> {
+    jsonrpc::result(id, 200, |out| {
+        let mut result = Object::new(out);
+        result.text("protocol_version", VERSION);
+        let mut capabilities = Object::new(result.member("capabilities"));
+        capabilities
+            .bool("tools", true)
+            .bool("resources", server_capabilities.resources)
+            .bool("prompts", server_capabilities.prompts);
+        capabilities.bool("notifications", true);
+        capabilities.end();
+        result.raw("serverInfo", SERVER_INFO.as_bytes());
+        result.end();
+    })
+}
+
+/// A whole list: its items and nothing around them.
+pub fn write_list<T>(id: &RequestId, items: &[T], push: impl Fn(&mut Vec<u8>, &T)) -> Vec<u8> {
+    jsonrpc::result(id, items.len() * 128, |out| {
+        array(out, items, push);
+    })
+}
+
+/// The end of a call: `{content, isError}`, or an error where the request itself was wrong.
+pub fn write_outcome(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
+    if let Some(error) = result::protocol_error(outcome) {
+        return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
+    }
+    let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
+    jsonrpc::result(id, size(outcome.data()) + size(outcome.content()) + 256, |out| {
+        let mut object = Object::new(out);
+        push_content(object.member("content"), outcome);
+        object.bool("isError", outcome.error().is_some() && outcome.data().is_none());
+        result::push_meta(&mut object, outcome, REVISION);
+        object.end();
+    })
+}
+
+/// What the tool itself gave as content, else a text as text and any other value as JSON.
+fn push_content(out: &mut Vec<u8>, outcome: &Outcome) {
+    match (outcome.content(), outcome.data(), outcome.error()) {
+        (Some(content), _, _) => out.extend_from_slice(content.bytes()),
+        (None, Some(data), _) if data.bytes().first() == Some(&b'"') => {
+            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+            out.extend_from_slice(data.bytes());
+            out.extend_from_slice(b"}]");
+        }
+        (None, Some(data), _) => {
+            out.extend_from_slice(b"[{\"type\":\"json\",\"json\":");
+            out.extend_from_slice(data.bytes());
+            out.extend_from_slice(b"}]");
+        }
+        (None, None, Some(error)) => {
+            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+            push_json_string(out, &result::format_error(error));
+            out.extend_from_slice(b"}]");
+        }
+        (None, None, None) => out.extend_from_slice(b"[]"),
+    }
+}
+
+/// One content as it is; several under the address that was asked for.
+pub fn write_read_result(id: &RequestId, uri: &str, reading: &ReadResult) -> Vec<u8> {
+    let size: usize = reading.parts.iter().map(|part| part.body.len() * 3 / 2 + 128).sum();
+    jsonrpc::result(id, size, |out| push_read_result(out, uri, reading))
+}
+
+fn push_read_result(out: &mut Vec<u8>, uri: &str, reading: &ReadResult) {
+    let mut object = Object::new(out);
+    if let [part] = reading.parts.as_slice() {
+        resources::push_content(&mut object, part);
+    } else {
+        object.text("uri", uri);
+        array(object.member("contents"), &reading.parts, resources::push_part);
+    }
+    object.end();
+}
+
+/// What was done to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceAction {
+    Written,
+    Deleted,
+    Subscribed,
+    Unsubscribed,
+}
+
+/// Which resource a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceRef {
+    pub uri: String,
+    /// As the client says it, else the last part of the address.
+    pub name: String,
+}
+
+impl ResourceRef {
+    pub fn read(params: &Params) -> Result<ResourceRef, String> {
+        Ok(ResourceRef::new(params.required_text("uri")?, params.text("name")?))
+    }
+
+    /// MCP 1.0 writes the end of a subscription as a result of the client's: `{uri, name}`.
+    pub fn from_result(raw: &Bytes) -> Option<ResourceRef> {
+        let members = json::members(raw).ok()??;
+        let find = |name: &str| {
+            members
+                .iter()
+                .find(|(key, _)| key == name)
+                .and_then(|(_, range)| jsonrpc::text(&raw[range.clone()]))
+        };
+        Some(ResourceRef::new(find("uri")?, find("name")))
+    }
+
+    fn new(uri: String, name: Option<String>) -> ResourceRef {
+        let last = || uri.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+        ResourceRef { name: name.unwrap_or_else(last), uri }
+    }
+}
+
+/// `{uri, name, code, message}`.
+pub fn write_action_result(id: &RequestId, subject: &ResourceRef, done: ResourceAction) -> Vec<u8> {
+    let message = match done {
+        ResourceAction::Written => "Resource written successfully",
+        ResourceAction::Deleted => "Resource deleted successfully",
+        ResourceAction::Subscribed => "Resource subscribed successfully",
+        ResourceAction::Unsubscribed => "Resource unsubscribed successfully",
+    };
+    jsonrpc::result(id, 160, |out| {
+        let mut object = Object::new(out);
+        object.text("uri", &subject.uri).text("name", &subject.name);
+        object.number("code", 200).text("message", message);
+        object.end();
+    })
+}
+
+/// A watched resource changed: what is in it now, under the id of the request that subscribed to it.
+pub fn updated(subscription: &RequestId, uri: &str, found: &Result<ReadResult, Error>) -> Vec<u8> {
+    let mut message = jsonrpc::result(subscription, 256, |out| match found {
+        Ok(reading) => push_read_result(out, uri, reading),
+        Err(error) => {
+            let mut object = Object::new(out);
+            object.text("uri", uri).number("code", u64::from(error.kind.row().http));
+            object.text("message", &error.message);
+            object.end();
+        }
+    });
+    // Its name goes with it, for clients that go by names.
+    let mut named = Vec::with_capacity(message.len() + UPDATED.len() + 16);
+    let mut object = Object::new(&mut named);
+    object.text("method", UPDATED);
+    object.end();
+    message.pop();
+    message.push(b',');
+    message.extend_from_slice(&named[1..]);
+    message
+}

@@ -1,0 +1,76 @@
+//! Prompts for the command line: the list, and a filled one for people and for machines.
+
+use super::inputs::push_arguments;
+use serde_json::Value;
+use toolyard_formats::json::{self, Object};
+use toolyard_protocol::text::escape_control;
+use toolyard_protocol::{Prompt, RenderedPrompt};
+
+/// One prompt of a yard.
+pub struct Row<'a> {
+    pub prompt: &'a Prompt,
+    /// `domain.name`.
+    pub id: &'a str,
+    pub versions: &'a [u32],
+}
+
+/// A JSON array.
+pub fn write_list(rows: &[Row<'_>]) -> Vec<u8> {
+    json::objects(rows, |object, row| {
+        object.text("name", &row.prompt.name).text("id", row.id);
+        let versions: Vec<String> = row.versions.iter().map(u32::to_string).collect();
+        object.raw("versions", format!("[{}]", versions.join(",")).as_bytes());
+        object.text_or_null("title", row.prompt.title.as_deref());
+        object.text_or_null("description", row.prompt.description.as_deref());
+        push_arguments(object.member("arguments"), &row.prompt.arguments);
+    })
+}
+
+/// `{description, messages}` in MCP's shape.
+pub fn write_rendered(filled: &RenderedPrompt) -> Vec<u8> {
+    let mut out = Vec::with_capacity(filled.messages.len() + 64);
+    let mut object = Object::new(&mut out);
+    object.text_or_null("description", filled.description.as_deref());
+    object.raw("messages", filled.messages.bytes());
+    object.end();
+    out
+}
+
+/// For people: one text as it is; several messages under their roles, what is no text as JSON without its data.
+pub fn render(filled: &RenderedPrompt) -> String {
+    let messages: Vec<Value> = serde_json::from_slice(filled.messages.bytes()).unwrap_or_default();
+    if let [only] = messages.as_slice()
+        && let Some(text) = only["content"]["text"].as_str()
+        && only["role"] == "user"
+    {
+        return escape_control(text).trim_end().to_owned();
+    }
+    let rendered = messages.iter().map(|message| {
+        let role = message["role"].as_str().unwrap_or_default();
+        let content = &message["content"];
+        match content["text"].as_str() {
+            Some(text) => format!("{role}:\n{}", escape_control(text).trim_end()),
+            None => format!("{role}:\n{}", describe_content(content)),
+        }
+    });
+    rendered.collect::<Vec<_>>().join("\n\n")
+}
+
+fn describe_content(content: &Value) -> String {
+    let text = |value: &Value| escape_control(value.as_str().unwrap_or_default());
+    let size = |value: &Value| value.as_str().map_or(0, str::len) / 4 * 3;
+    match content["type"].as_str() {
+        Some(kind @ ("image" | "audio")) => {
+            format!("[{kind} {}, about {} bytes]", text(&content["mimeType"]), size(&content["data"]))
+        }
+        Some("resource") => {
+            let resource = &content["resource"];
+            let inside = match resource["text"].as_str() {
+                Some(inside) => escape_control(inside).trim_end().to_owned(),
+                None => format!("[about {} bytes]", size(&resource["blob"])),
+            };
+            format!("[resource {}]\n{inside}", text(&resource["uri"]))
+        }
+        _ => json::pretty(content.to_string().as_bytes()).unwrap_or_default(),
+    }
+}

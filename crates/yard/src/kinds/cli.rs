@@ -1,0 +1,41 @@
+//! `kind: cli`: any program, named by an argv list or by one text that is never split.
+
+use super::{Kind, Runnable};
+use crate::tools::{ProcessSpec, ToolReader};
+use toolyard_formats::doc::{Fields, Position, Value};
+use toolyard_wire::child_io::Contract;
+
+pub struct Cli;
+
+impl Kind for Cli {
+    fn name(&self) -> &'static str {
+        "cli"
+    }
+
+    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
+        let argv = argv_or_text(fields, "entry", "name the program: entry: [program, argument, …]")?;
+        let (program, warnings) = reader.named_program(fields, &argv)?;
+        let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
+        reader.process(
+            fields,
+            ProcessSpec { program, arguments, extra_env: Vec::new(), contract, files: Vec::new(), warnings },
+        )
+    }
+}
+
+/// A list of texts, or one text that stays one.
+pub fn argv_or_text<'n>(
+    fields: &mut Fields<'n>,
+    name: &'static str,
+    hint: &str,
+) -> Option<Vec<(&'n str, Position)>> {
+    let Some(node) = fields.take(name) else {
+        fields.problem(fields.position, format!("'{name}' is missing"), hint);
+        return None;
+    };
+    match &node.value {
+        Value::Text(text) => Some(vec![(text.as_str(), node.position)]),
+        Value::List(_) => fields.texts_of(node, name),
+        _ => fields.wrong(node, name, "a text or a list of texts"),
+    }
+}

@@ -1,0 +1,232 @@
+//! All prompts of a yard at one moment: read from their files, each by itself, and found by name.
+
+use super::files::PromptFiles;
+use super::naming::{PackName, PromptRef};
+use super::reader::{REGISTRY, Reader};
+use super::version::Version;
+use crate::tools::changes::Changes;
+use crate::tools::inputs::Inputs;
+use crate::tools::{file_problem, warning};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+use toolyard_engine::{Registry, SourceProblem};
+use toolyard_protocol::text::{escape_control, nearest};
+use toolyard_protocol::{Error, ErrorKind, Extra, Payload, Prompt, PromptPack};
+use toolyard_wire::prompt;
+
+/// The prompts of a yard.
+#[derive(Default)]
+pub struct Packs {
+    packs: Vec<Pack>,
+    /// Exposed names and both spellings of the full ones.
+    by_name: HashMap<String, usize>,
+    pub problems: Vec<SourceProblem>,
+    /// `None` before the first load.
+    made: Option<Arc<Inputs>>,
+    /// Another one when anything that was read is another.
+    content_hash: u64,
+}
+
+/// One prompt with its versions.
+pub struct Pack {
+    pub name: PackName,
+    pub exposed: String,
+    /// The newest that is registered, whether it could be read or not.
+    pub newest: u32,
+    pub versions: BTreeMap<u32, Version>,
+    /// The spec, for problems.
+    pub source: String,
+}
+
+/// A prompt as lists show it.
+pub struct PromptListing {
+    pub prompt: Prompt,
+    /// `domain.name`.
+    pub id: String,
+    pub versions: Vec<u32>,
+}
+
+impl Packs {
+    /// Reads everything. Never fails as a whole: what is broken is a problem of its own file.
+    pub fn load(root: &Path) -> Packs {
+        let mut packs = Packs::default();
+        let mut reader = Reader { files: PromptFiles::new(root), problems: &mut packs.problems };
+        let registered = reader.registry();
+        let mut read = Vec::with_capacity(registered.len());
+        for registered in &registered {
+            // A fault in a parser must not take the other prompts away.
+            let one = std::panic::AssertUnwindSafe(|| reader.pack(registered));
+            match std::panic::catch_unwind(one) {
+                Ok(pack) => read.extend(pack),
+                Err(_) => {
+                    let what =
+                        format!("reading '{}' failed inside toolyard; please report it", registered.name);
+                    reader.problems.push(file_problem(REGISTRY, what));
+                }
+            }
+        }
+        reader.warn_unregistered(&registered);
+        let (content_hash, made) = reader.files.finish();
+        (packs.content_hash, packs.made) = (content_hash, Some(made));
+        for pack in read {
+            add(&mut packs, pack);
+        }
+        packs
+    }
+
+    /// Whether reading again would give the same.
+    pub(crate) fn is_current_after(&self, changes: &Changes) -> bool {
+        self.made.as_ref().is_some_and(|made| made.is_current_after(changes))
+    }
+
+    /// `None` when a load would give the same; else a number that stays the same while files do.
+    pub(crate) fn difference(&self) -> Option<u64> {
+        let mut state = DefaultHasher::new();
+        let same = self.made.as_ref().is_some_and(|made| made.stamps().compare(&mut state));
+        (!same).then(|| state.finish())
+    }
+
+    pub(crate) fn made(&self) -> Option<&Arc<Inputs>> {
+        self.made.as_ref()
+    }
+
+    pub(super) fn is_same(&self, other: &Packs) -> bool {
+        self.content_hash == other.content_hash
+    }
+
+    /// How many can be had.
+    pub fn len(&self) -> usize {
+        self.packs.iter().filter(|pack| pack.versions.contains_key(&pack.newest)).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version that a name means, and the prompt it belongs to.
+    pub fn find(&self, text: &str) -> Result<(&Pack, &Version), Error> {
+        let reference = PromptRef::parse(text);
+        let pack = self.by_name.get(reference.name).and_then(|at| self.packs.get(*at));
+        let pack = pack.ok_or_else(|| self.unknown(reference.name))?;
+        let major = match reference.major {
+            None => pack.newest,
+            Some(Ok(major)) => major,
+            Some(Err(what)) => {
+                let message =
+                    format!("{:?} is no version of the prompt '{}'", escape_control(what), pack.exposed);
+                return Err(Error::new(ErrorKind::InvalidInput, message).hint(pack.available_versions()));
+            }
+        };
+        match pack.versions.get(&major) {
+            Some(version) => Ok((pack, version)),
+            None if major == pack.newest => {
+                let message = format!("the newest version of '{}', {major}, is broken", pack.exposed);
+                Err(Error::new(ErrorKind::Unavailable, message)
+                    .hint(format!("'toolyard check' says why; {}", pack.available_versions())))
+            }
+            None => {
+                let message = format!("the prompt '{}' has no version {major}", pack.exposed);
+                Err(Error::new(ErrorKind::ResourceNotFound, message).hint(pack.available_versions()))
+            }
+        }
+    }
+
+    /// Every prompt whose newest version can be had, by name.
+    pub fn list(&self, tools: &Registry) -> Vec<PromptListing> {
+        let mut rows: Vec<PromptListing> = self.packs.iter().filter_map(|pack| pack.listed(tools)).collect();
+        rows.sort_by(|a, b| a.prompt.name.cmp(&b.prompt.name));
+        rows
+    }
+
+    /// Every prompt with the versions that can be had, by name.
+    pub fn with_versions(&self) -> Vec<PromptPack> {
+        let describe = |(major, version): (&u32, &Version)| (*major, version.spec.description.clone());
+        let pack = |pack: &Pack| PromptPack {
+            domain: pack.name.domain.clone(),
+            name: pack.name.name.clone(),
+            versions: pack.versions.iter().map(describe).collect(),
+        };
+        let mut packs: Vec<PromptPack> = self.packs.iter().map(pack).collect();
+        packs.retain(|pack| !pack.versions.is_empty());
+        packs.sort_by(|a, b| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)));
+        packs
+    }
+
+    /// A warning for each tool that a prompt needs and `tool_exists` does not know.
+    pub(crate) fn missing_tools(&self, tool_exists: impl Fn(&str) -> bool) -> Vec<SourceProblem> {
+        let mut found = Vec::new();
+        for pack in &self.packs {
+            let specs = pack.versions.values().map(|version| version.spec.tools()).next_back();
+            for tool in specs.into_iter().flatten().filter(|tool| !tool_exists(&tool.name)) {
+                found.push(SourceProblem {
+                    place: Some((tool.position.line, tool.position.column)),
+                    hint: Some("name a tool as 'toolyard list' shows it".to_owned()),
+                    ..warning(&pack.source, format!("the tool '{}' is not there", tool.name))
+                });
+            }
+        }
+        found
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let mut error = toolyard_engine::prompts::prompt_not_found(name);
+        if let Some(near) = nearest(name, self.by_name.keys().map(String::as_str)) {
+            error.hint = Some(format!("did you mean '{near}'?"));
+        }
+        error
+    }
+}
+
+impl Pack {
+    fn available_versions(&self) -> String {
+        let majors: Vec<String> = self.versions.keys().map(u32::to_string).collect();
+        if majors.is_empty() {
+            "there is no other".to_owned()
+        } else {
+            format!("there are {}", majors.join(", "))
+        }
+    }
+
+    fn listed(&self, tools: &Registry) -> Option<PromptListing> {
+        let spec = &self.versions.get(&self.newest)?.spec;
+        let arguments = spec.inputs(tools).map(|schema| prompt::arguments(&schema)).unwrap_or_default();
+        let versions: Vec<u32> = self.versions.keys().copied().collect();
+        let prompt = Prompt {
+            name: self.exposed.clone(),
+            title: spec.title.clone(),
+            description: spec.description.clone(),
+            arguments,
+            extra: Extra { meta: Some(meta(&versions, spec.constraints.as_ref())), ..Extra::default() },
+        };
+        Some(PromptListing { prompt, id: self.name.to_string(), versions })
+    }
+}
+
+/// What MCP has no words for.
+fn meta(versions: &[u32], constraints: Option<&Payload>) -> Payload {
+    let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
+    let mut text = format!(r#"{{"toolyard/versions":[{}]"#, versions.join(",")).into_bytes();
+    if let Some(constraints) = constraints {
+        text.extend_from_slice(br#","toolyard/constraints":"#);
+        text.extend_from_slice(constraints.bytes());
+    }
+    text.push(b'}');
+    Payload::json(text)
+}
+
+/// Where two claim one name, the first stays.
+fn add(packs: &mut Packs, pack: Pack) {
+    let PackName { domain, name } = &pack.name;
+    let names = [pack.exposed.clone(), format!("{domain}.{name}"), format!("{domain}/{name}")];
+    if let Some(taken) = names.iter().find(|name| packs.by_name.contains_key(*name)) {
+        let first = packs.by_name.get(taken).and_then(|at| packs.packs.get(*at));
+        let first = first.map_or("another prompt", |pack| pack.source.as_str());
+        let what = format!("the name '{taken}' is already taken by {first}; '{domain}.{name}' is not loaded");
+        let hint = Some("give one of the two another 'expose'".to_owned());
+        return packs.problems.push(SourceProblem { hint, ..file_problem(&pack.source, what) });
+    }
+    packs.by_name.extend(names.map(|name| (name, packs.packs.len())));
+    packs.packs.push(pack);
+}

@@ -1,0 +1,197 @@
+//! What clients can read besides calling tools: the yard's resource files, the folders its owner opens, and what Toolyard
+//! itself keeps. One source per scheme; `engine` joins and guards them.
+
+mod builtin_schemes;
+mod declared;
+mod file_uri;
+mod index;
+mod mime;
+mod root;
+mod roots;
+mod shared_watches;
+mod watcher;
+
+pub use file_uri::is_root_name;
+pub use root::RootAccess;
+
+use builtin_schemes::{Artifacts, BuiltinResources, JobResults, ToolSpecs};
+use index::ResourceIndex;
+use root::{Root, RootError};
+use roots::Roots;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+use toolyard_engine::resources::{CombinedResources, GatedResources, not_found};
+use toolyard_engine::{Engine, Resources, Severity, SourceProblem};
+use toolyard_protocol::text::escape_control;
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::builtin::{Selection, Services};
+use watcher::FileWatcher;
+
+/// A folder that the owner opens to clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootSetting {
+    pub name: String,
+    /// Relative to the yard, or absolute.
+    pub path: PathBuf,
+    pub access: RootAccess,
+}
+
+/// What the resources of a yard are made of.
+pub struct Setup {
+    pub yard: PathBuf,
+    pub state: PathBuf,
+    pub roots: Vec<RootSetting>,
+    /// The largest content that is given or taken.
+    pub max_bytes: u64,
+}
+
+/// The resources of a yard, ready for every edge.
+pub struct OpenResources {
+    pub resources: Arc<dyn Resources>,
+    pub problems: Vec<SourceProblem>,
+    index: Option<Arc<ResourceIndex>>,
+}
+
+/// Changes that a slow listener may fall behind by.
+const BACKLOG: usize = 1024;
+
+impl Setup {
+    pub fn open(
+        &self,
+        engine: Arc<Engine>,
+        services: &Arc<Services>,
+        on: &Selection,
+    ) -> Result<OpenResources, Error> {
+        let changes = broadcast::Sender::new(BACKLOG);
+        let watcher = FileWatcher::start().map_err(|error| {
+            Error::new(ErrorKind::Unavailable, format!("resources cannot be watched: {error}"))
+        })?;
+        let watcher = Arc::new(watcher);
+        let (roots, mut problems) = self.open_roots();
+        let mut sources: Vec<Arc<dyn Resources>> = Vec::new();
+        let yard = self.open_yard();
+        let index = yard.map(|yard| {
+            ResourceIndex::load(Arc::new(yard), engine.clone(), watcher.clone(), changes.clone())
+        });
+        let index = index.map_err(|error| problems.push(problem(".", error.to_string()))).ok();
+        if let Some(index) = &index {
+            problems.extend(index.problems());
+            sources.push(index.clone());
+        }
+        sources.push(Arc::new(Roots::new(roots, watcher, changes.clone())));
+        let max = self.max_bytes;
+        sources.extend(BuiltinResources::if_enabled(
+            on,
+            Artifacts { services: services.clone(), max },
+            &changes,
+        ));
+        sources.extend(BuiltinResources::if_enabled(on, JobResults { services: services.clone() }, &changes));
+        sources.extend(BuiltinResources::if_enabled(on, ToolSpecs { services: services.clone() }, &changes));
+        let joined = Arc::new(CombinedResources::new(sources, changes));
+        let resources = Arc::new(GatedResources::new(joined, engine));
+        Ok(OpenResources { resources, problems, index })
+    }
+
+    /// What is wrong with resource files and roots; nothing is served.
+    pub fn check(&self) -> Vec<SourceProblem> {
+        let mut problems = self.open_roots().1;
+        match self.open_yard() {
+            Ok(yard) => problems.extend(declared::load(&yard).1),
+            Err(error) => problems.push(problem(".", error.to_string())),
+        }
+        problems
+    }
+
+    fn open_yard(&self) -> Result<Root, RootError> {
+        Root::open("yard", &self.yard, &self.state, RootAccess::default(), self.max_bytes)
+    }
+
+    fn open_roots(&self) -> (Vec<Arc<Root>>, Vec<SourceProblem>) {
+        let (mut roots, mut problems) = (Vec::new(), Vec::new());
+        for setting in &self.roots {
+            match self.open_root(setting) {
+                Ok(root) => roots.push(Arc::new(root)),
+                Err(what) => {
+                    let message = format!("the root '{}' is left out: {what}", setting.name);
+                    problems.push(problem("toolyard.toml", message));
+                }
+            }
+        }
+        (roots, problems)
+    }
+
+    fn open_root(&self, setting: &RootSetting) -> Result<Root, String> {
+        let shown = setting.path.display();
+        let path = std::fs::canonicalize(self.yard.join(&setting.path));
+        let path = path.map_err(|error| format!("{shown} cannot be opened: {error}"))?;
+        let own = |folder: &Path| std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        if path.starts_with(own(&self.state)) {
+            return Err(format!("{shown} lies in the state folder, which is never given out"));
+        }
+        // Whoever may write there could give the yard a tool, and so run what they like.
+        let yard = own(&self.yard);
+        let makes_tools =
+            ["tools", declared::FOLDER, "prompts"].iter().any(|name| path.starts_with(own(&yard.join(name))));
+        let RootAccess { write, delete } = setting.access;
+        if (write || delete) && (makes_tools || yard.starts_with(&path)) {
+            return Err(format!(
+                "{shown} holds the yard's own files, which must not be written or deleted by clients; \
+                 name a folder that has nothing else in it"
+            ));
+        }
+        Root::open(&setting.name, &path, &self.state, setting.access, self.max_bytes)
+            .map_err(|error| format!("{shown}: {error}"))
+    }
+}
+
+impl OpenResources {
+    /// Reads resource files again whenever they change; `on_problems` hears of new problems.
+    pub fn reload_on_change(&self, on_problems: impl Fn(&[SourceProblem]) + Send + Sync + 'static) {
+        if let Some(index) = &self.index {
+            index.reload_on_change(on_problems);
+        }
+    }
+}
+
+fn problem(source: &str, message: String) -> SourceProblem {
+    SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
+}
+
+/// Files are read and written in threads that may wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| shutting_down())
+}
+
+fn shutting_down() -> Error {
+    Error::new(ErrorKind::Unavailable, "the server is shutting down")
+}
+
+/// What a caller is told. `source` is where the owner can change it.
+fn failure(uri: &str, source: &str, error: RootError) -> Error {
+    let shown: String = escape_control(uri).chars().take(200).collect();
+    let failed = |kind, hint: String| Error::new(kind, format!("'{shown}' is not given: {error}")).hint(hint);
+    match &error {
+        RootError::Missing | RootError::Folder => not_found(uri),
+        RootError::NotRegular | RootError::Link | RootError::OtherMount | RootError::OtherOwner => {
+            failed(ErrorKind::Forbidden, "only plain files below the root are given out".to_owned())
+        }
+        RootError::Denied => {
+            failed(ErrorKind::Forbidden, "its owner must let the server's user have it".to_owned())
+        }
+        RootError::TooLarge { .. } => {
+            failed(ErrorKind::OutputTooLarge, "[limits] resource in toolyard.toml is the bound".to_owned())
+        }
+        RootError::Unsupported => failed(ErrorKind::Unavailable, "use a newer kernel".to_owned()),
+        RootError::Io(_) => failed(ErrorKind::Unavailable, format!("see {source}")),
+    }
+}
+
+fn read_only(uri: &str, source: &str) -> Error {
+    let shown: String = escape_control(uri).chars().take(200).collect();
+    Error::new(
+        ErrorKind::Forbidden,
+        format!("'{shown}' cannot be written or deleted: it comes from {source}"),
+    )
+    .hint("only files of a root can be changed, where the root allows it")
+}

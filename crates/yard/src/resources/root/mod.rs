@@ -1,0 +1,201 @@
+//! One folder that clients may read, and change where its owner allows it. Its descriptor is held open: what happens to
+//! the path that led to it later changes nothing.
+
+#[cfg(test)]
+mod escapes;
+mod walk;
+mod write;
+
+use super::file_uri::FilePath;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use toolyard_runtimes::beneath::{self, LinkPolicy};
+
+pub struct Root {
+    pub name: String,
+    pub access: RootAccess,
+    folder: OwnedFd,
+    /// Whoever owns the folder may have files with several names in it; others may not.
+    owner: u32,
+    /// Never entered, wherever it lies.
+    state: PathBuf,
+    /// The largest file that is read or written.
+    max_bytes: u64,
+}
+
+/// What may be done besides reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RootAccess {
+    pub write: bool,
+    pub delete: bool,
+}
+
+/// Why a file is not given out.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    #[error("it is not there")]
+    Missing,
+    #[error("it is a folder")]
+    Folder,
+    #[error("it is a device, a pipe or a socket, not a file")]
+    NotRegular,
+    #[error("a link stands in its path, and links are not followed")]
+    Link,
+    #[error("it lies on another file system than its root")]
+    OtherMount,
+    #[error("it has another owner than its root, and other names elsewhere")]
+    OtherOwner,
+    #[error("the server may not open it")]
+    Denied,
+    #[error("it has {size} bytes; at most {max} are given or taken")]
+    TooLarge { size: u64, max: u64 },
+    #[error("this system has no openat2 (Linux 5.6), without which no file is opened")]
+    Unsupported,
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+impl Root {
+    pub fn open(
+        name: &str,
+        path: &Path,
+        state: &Path,
+        access: RootAccess,
+        max_bytes: u64,
+    ) -> Result<Root, RootError> {
+        let mut options = std::fs::OpenOptions::new();
+        let folder = options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path);
+        let folder = OwnedFd::from(folder.map_err(RootError::of)?);
+        // Asks the kernel once, so that a missing call is told at the start and not at the first read.
+        let probe =
+            beneath::open(folder.as_fd(), ".", beneath::FOLDER, LinkPolicy::Refuse).map_err(RootError::of)?;
+        let owner = File::from(probe).metadata().map_err(RootError::of)?.uid();
+        Ok(Root { name: name.to_owned(), access, folder, owner, state: state.to_owned(), max_bytes })
+    }
+
+    /// The content of a file.
+    pub fn read(&self, path: &FilePath) -> Result<Vec<u8>, RootError> {
+        let (folders, name) = path.split();
+        let folder = self.folder(folders, IfMissing::Fail)?;
+        let fd =
+            beneath::open(folder.as_fd(), name, beneath::READ, LinkPolicy::Refuse).map_err(RootError::of)?;
+        let file = File::from(fd);
+        // By what was opened, not by its name: the name may lead elsewhere by now.
+        let meta = file.metadata().map_err(RootError::of)?;
+        self.check_readable(&meta)?;
+        self.check_size(meta.len())?;
+        let mut bytes = Vec::with_capacity(meta.len() as usize);
+        // It may have grown since.
+        file.take(self.max_bytes + 1).read_to_end(&mut bytes).map_err(RootError::of)?;
+        self.check_size(bytes.len() as u64)?;
+        Ok(bytes)
+    }
+
+    /// What is known about a file that could be read.
+    pub fn metadata(&self, path: &FilePath) -> Result<Metadata, RootError> {
+        let (folders, name) = path.split();
+        self.metadata_in(self.folder(folders, IfMissing::Fail)?.as_fd(), name)
+    }
+
+    fn metadata_in(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Metadata, RootError> {
+        let fd =
+            beneath::open(folder, name, beneath::PATH_ONLY, LinkPolicy::Refuse).map_err(RootError::of)?;
+        let meta = File::from(fd).metadata().map_err(RootError::of)?;
+        self.check_readable(&meta)?;
+        Ok(meta)
+    }
+
+    /// Whether a file may be given out. A name that someone else gave to a file elsewhere is no way to it.
+    fn check_readable(&self, meta: &Metadata) -> Result<(), RootError> {
+        if meta.is_dir() {
+            return Err(RootError::Folder);
+        }
+        if !meta.is_file() {
+            return Err(RootError::NotRegular);
+        }
+        if meta.nlink() > 1 && meta.uid() != self.owner {
+            return Err(RootError::OtherOwner);
+        }
+        Ok(())
+    }
+
+    fn check_size(&self, size: u64) -> Result<(), RootError> {
+        let max = self.max_bytes;
+        if size > max { Err(RootError::TooLarge { size, max }) } else { Ok(()) }
+    }
+
+    /// A folder below the root, entered name by name.
+    pub fn folder(&self, names: &[String], if_missing: IfMissing) -> Result<OwnedFd, RootError> {
+        let mut folder = self.folder.try_clone().map_err(RootError::of)?;
+        let state = self.state();
+        for name in names {
+            folder = self.open_subfolder(folder.as_fd(), name, if_missing, state)?;
+        }
+        Ok(folder)
+    }
+
+    fn open_subfolder(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &str,
+        if_missing: IfMissing,
+        state: Option<FileId>,
+    ) -> Result<OwnedFd, RootError> {
+        let open = || beneath::open(folder, name, beneath::FOLDER, LinkPolicy::Refuse);
+        let mut opened = open();
+        if if_missing == IfMissing::Create
+            && let Err(error) = &opened
+            && error.raw_os_error() == Some(libc::ENOENT)
+        {
+            match beneath::make_folder(folder, name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(RootError::of(error));
+                }
+                // A file is only as safe as the names that lead to it.
+                _ => opened = write::sync_folder(folder).and_then(|()| open()),
+            }
+        }
+        let inner = File::from(opened.map_err(RootError::of)?);
+        if state.is_some() && state == inner.metadata().ok().map(|meta| file_id(&meta)) {
+            return Err(RootError::Missing);
+        }
+        Ok(inner.into())
+    }
+
+    /// Asked each time: the state folder is made when it is first needed.
+    fn state(&self) -> Option<FileId> {
+        std::fs::metadata(&self.state).ok().map(|meta| file_id(&meta))
+    }
+}
+
+/// What to do about a folder that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfMissing {
+    Fail,
+    Create,
+}
+
+/// A folder, whatever its name.
+type FileId = (u64, u64);
+
+fn file_id(meta: &Metadata) -> FileId {
+    (meta.dev(), meta.ino())
+}
+
+impl RootError {
+    pub fn of(error: io::Error) -> RootError {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG) => RootError::Missing,
+            Some(libc::EISDIR) => RootError::Folder,
+            Some(libc::ENXIO | libc::ENODEV) => RootError::NotRegular,
+            Some(libc::ELOOP) => RootError::Link,
+            Some(libc::EXDEV) => RootError::OtherMount,
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => RootError::Denied,
+            Some(libc::ENOSYS) => RootError::Unsupported,
+            _ => RootError::Io(error),
+        }
+    }
+}

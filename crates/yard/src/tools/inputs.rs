@@ -1,0 +1,71 @@
+//! What one tool file was made of, shared by the loader and the tool itself: both ask whether it is still so.
+
+use super::changes::Changes;
+use super::digest;
+use super::stamp::Stamps;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+use toolyard_protocol::Digest;
+
+/// Everything that decided how one tool file was read.
+pub struct Inputs {
+    stamps: Stamps,
+    /// Starts as what the stamps say, and becomes true when the content was compared after they settled.
+    reliable: AtomicBool,
+    /// Absent for files that gave no tool.
+    content: Option<Content>,
+}
+
+/// What the digest of a tool was taken of.
+pub struct Content {
+    pub root: PathBuf,
+    /// The tool file, relative to `root` as the others.
+    pub manifest: PathBuf,
+    pub files: Vec<PathBuf>,
+    pub digest: Digest,
+}
+
+impl Inputs {
+    pub fn new(stamps: Stamps, content: Option<Content>) -> Inputs {
+        Inputs { reliable: AtomicBool::new(stamps.is_reliable()), stamps, content }
+    }
+
+    /// Whether reading the file again would give the same. Costs a look at each file; while stamps prove nothing
+    /// yet, the content is compared instead.
+    pub fn is_current(&self) -> bool {
+        if self.is_reliable() {
+            return self.stamps.is_unchanged();
+        }
+        // Asked before looking: what settles only now may still have changed when it was looked at.
+        let settled = self.stamps.settles_in(SystemTime::now()).is_zero();
+        if !self.stamps.is_unchanged() {
+            return false;
+        }
+        let same = self.content.as_ref().is_some_and(Content::is_same);
+        if same && settled {
+            self.reliable.store(true, Ordering::Relaxed);
+        }
+        same
+    }
+
+    /// The same, looking only where something may have changed.
+    pub fn is_current_after(&self, changes: &Changes) -> bool {
+        (self.is_reliable() && !changes.affect(&self.stamps)) || self.is_current()
+    }
+
+    pub fn is_reliable(&self) -> bool {
+        self.reliable.load(Ordering::Relaxed)
+    }
+
+    pub fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+}
+
+impl Content {
+    fn is_same(&self) -> bool {
+        let manifest = super::read_bounded(&self.root.join(&self.manifest));
+        manifest.is_ok_and(|bytes| digest::digest(&bytes, &self.root, &self.files, drop) == self.digest)
+    }
+}

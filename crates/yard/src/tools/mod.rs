@@ -1,0 +1,271 @@
+//! Loads the tools of a yard: finds the files, checks each by itself, and reports every problem with its place.
+
+pub(crate) mod changes;
+mod digest;
+pub(crate) mod inputs;
+pub(crate) mod load_cache;
+#[cfg(test)]
+mod load_cache_tests;
+mod manifest;
+mod naming;
+mod pack;
+mod sandbox;
+pub(crate) mod schemas;
+mod secrets;
+mod shared_fields;
+pub(crate) mod stamp;
+mod tool_reader;
+pub(crate) mod walk;
+
+pub use sandbox::{SandboxPolicy, WhenUnavailable};
+pub use tool_reader::{ProcessSpec, ToolReader};
+
+use crate::prompts::Packs;
+use changes::Changes;
+use inputs::Inputs;
+use load_cache::{FileResult, InputRecorder, LoadCache};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tool_reader::{Checked, FileContext};
+use toolyard_engine::{Candidate, Severity, Snapshot, SourceProblem, ToolLimiter};
+use toolyard_formats::doc::{self, DocumentFormat, Node, Problem};
+use toolyard_protocol::{Behavior, Limits, ToolName};
+use toolyard_runtimes::Host;
+use toolyard_runtimes::http::Clients;
+use toolyard_runtimes::secrets::Secrets;
+use toolyard_sandbox::Launcher;
+use walk::{FileFormat, ToolFile};
+
+/// Limits of tools that state none, per file format.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    pub pack: Limits,
+    pub manifest: Limits,
+}
+
+/// Reads yards.
+pub struct Loader {
+    pub root: PathBuf,
+    pub state: PathBuf,
+    pub host: Arc<Host>,
+    pub launcher: Arc<Launcher>,
+    pub defaults: Defaults,
+    pub sandbox_policy: SandboxPolicy,
+    pub clients: Arc<Clients>,
+    pub secrets: Arc<Secrets>,
+    load_cache: Mutex<LoadCache>,
+    /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
+    limiters: Mutex<HashMap<ToolName, (Behavior, Arc<ToolLimiter>)>>,
+    packs: Mutex<Arc<Packs>>,
+}
+
+/// What a yard's files gave.
+#[derive(Default)]
+pub struct Loaded {
+    pub candidates: Vec<Candidate>,
+    pub problems: Vec<SourceProblem>,
+    /// The prompts.
+    pub packs: Arc<Packs>,
+    /// How many tool files were read; the others were as they had been.
+    pub read: usize,
+    /// Folders that were searched, relative to the yard.
+    pub(crate) folders: Vec<PathBuf>,
+    /// What each tool file was made of.
+    pub(crate) inputs: Vec<Arc<Inputs>>,
+}
+
+impl Loaded {
+    /// Puts other candidates before those of the files: where names collide, they stay.
+    pub fn prepend(mut self, first: Vec<Candidate>) -> Loaded {
+        self.candidates.splice(0..0, first);
+        self
+    }
+
+    fn add_prompts(&mut self, packs: Arc<Packs>) {
+        self.problems.extend(packs.problems.iter().cloned());
+        self.inputs.extend(packs.made().cloned());
+        self.packs = packs;
+    }
+
+    pub fn into_snapshot(mut self) -> Snapshot {
+        let names = self.candidates.iter().filter(|candidate| candidate.enabled).flat_map(|candidate| {
+            let spec = &candidate.entry.spec;
+            [spec.exposed.as_str(), spec.name.as_str()]
+        });
+        let names: HashSet<&str> = names.collect();
+        self.problems.extend(self.packs.missing_tools(|name| names.contains(name)));
+        Snapshot::build(self.candidates, self.problems)
+    }
+}
+
+impl Loader {
+    pub fn new(
+        root: PathBuf,
+        state: PathBuf,
+        host: Arc<Host>,
+        launcher: Arc<Launcher>,
+        defaults: Defaults,
+        sandbox_policy: SandboxPolicy,
+    ) -> Loader {
+        let secrets = Arc::new(Secrets::new(&state, &host));
+        let (clients, load_cache, limiters) = (Arc::default(), Mutex::default(), Mutex::default());
+        let packs = Mutex::default();
+        Loader {
+            root,
+            state,
+            host,
+            launcher,
+            defaults,
+            sandbox_policy,
+            clients,
+            secrets,
+            load_cache,
+            limiters,
+            packs,
+        }
+    }
+
+    /// The live limits of a tool: those of its earlier version while what it declares is the same.
+    fn limiter(&self, name: &ToolName, behavior: &Behavior) -> Arc<ToolLimiter> {
+        let mut known = lock(&self.limiters);
+        if let Some((declared, limiter)) = known.get(name)
+            && (declared.concurrency, declared.rate) == (behavior.concurrency, behavior.rate)
+        {
+            return limiter.clone();
+        }
+        let limiter = Arc::new(ToolLimiter::new(behavior));
+        // Tools without limits have nothing to keep, and most have none.
+        if behavior.concurrency.is_some() || behavior.rate.is_some() {
+            known.insert(name.clone(), (behavior.clone(), limiter.clone()));
+        }
+        limiter
+    }
+
+    /// Loads everything, reading only what changed since the last time. Never fails as a whole: what cannot be
+    /// read is a problem of its own file.
+    pub fn load(&self) -> Loaded {
+        self.load_changes(&Changes::Everywhere)
+    }
+
+    /// Like `load`, for one who was told of every change since the last load: looks only where there were some.
+    pub(crate) fn load_changes(&self, changes: &Changes) -> Loaded {
+        let mut load_cache = lock(&self.load_cache);
+        let found = walk::tool_files(&self.root);
+        let mut loaded =
+            load_cache.load(&self.root, found, changes, |file, recorder| self.read_file(file, recorder));
+        loaded.add_prompts(self.load_packs(changes));
+        // What no tool and no running call holds belongs to a tool that is gone.
+        lock(&self.limiters).retain(|_, (_, limiter)| Arc::strong_count(limiter) > 1);
+        loaded
+    }
+
+    /// `None` when a load would give what the last one gave; else a number that stays the same while files do.
+    pub(crate) fn difference(&self) -> Option<u64> {
+        let tools = lock(&self.load_cache).difference(&self.root, &walk::tool_files(&self.root));
+        let prompts = lock(&self.packs).difference();
+        (tools.is_some() || prompts.is_some()).then(|| {
+            let mut state = DefaultHasher::new();
+            (tools, prompts).hash(&mut state);
+            state.finish()
+        })
+    }
+
+    /// All prompts are read again when a file of one changed; they are small.
+    fn load_packs(&self, changes: &Changes) -> Arc<Packs> {
+        let mut packs = lock(&self.packs);
+        if !packs.is_current_after(changes) {
+            *packs = Arc::new(Packs::load(&self.root));
+        }
+        packs.clone()
+    }
+
+    fn read_file(&self, file: &ToolFile, recorder: &InputRecorder) -> FileResult {
+        let bytes = match read_bounded(&self.root.join(&file.path)) {
+            Ok(bytes) => bytes,
+            Err(what) => {
+                if !self.root.join(&file.path).exists() {
+                    recorder.missing(self.root.join(&file.path));
+                }
+                return FileResult::failed(recorder.take(), vec![file_problem(&file.source, what)]);
+            }
+        };
+        self.read_bytes(file, &bytes, recorder)
+    }
+
+    /// What is wrong with a tool file of that path below the yard and that content, whether it is there or not.
+    pub fn check(&self, path: &Path, bytes: &[u8]) -> Vec<SourceProblem> {
+        let source = path.to_string_lossy().into_owned();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(format) = walk::format_of(name) else {
+            return vec![file_problem(&source, "this is no name of a tool file".to_owned())];
+        };
+        let file = ToolFile { path: path.to_owned(), source, format };
+        self.read_bytes(&file, bytes, &InputRecorder::default()).problems
+    }
+
+    fn read_bytes(&self, file: &ToolFile, bytes: &[u8], recorder: &InputRecorder) -> FileResult {
+        let context = FileContext { loader: self, file, bytes, recorder };
+        let checked = match file.format {
+            FileFormat::Pack => {
+                document(DocumentFormat::Yaml, bytes).and_then(|node| pack::read(&node, context))
+            }
+            FileFormat::Manifest => {
+                document(DocumentFormat::Json, bytes).and_then(|node| manifest::read(&node, context))
+            }
+        };
+        match checked {
+            Ok(Checked { candidate, inputs, warnings, notes }) => {
+                let warnings = warnings.into_iter().map(|what| warning(&file.source, what));
+                let problems =
+                    warnings.chain(notes.into_iter().map(|what| note(&file.source, what))).collect();
+                FileResult { inputs, candidate: Some(candidate), problems }
+            }
+            Err(problems) => {
+                let problems =
+                    problems.into_iter().map(|problem| located_problem(&file.source, problem)).collect();
+                FileResult::failed(recorder.take(), problems)
+            }
+        }
+    }
+}
+
+fn document(format: DocumentFormat, bytes: &[u8]) -> Result<Node, Vec<Problem>> {
+    doc::read(format, bytes).map_err(|problem| vec![problem])
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Files over the bound are not read into memory just to be refused.
+pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
+    let size = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
+    if size > doc::MAX_BYTES as u64 {
+        return Err(format!("the file has {size} bytes; at most {} are read", doc::MAX_BYTES));
+    }
+    std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+}
+
+pub(crate) fn located_problem(source: &str, problem: Problem) -> SourceProblem {
+    SourceProblem {
+        source: source.to_owned(),
+        place: Some((problem.position.line, problem.position.column)),
+        message: problem.message,
+        hint: problem.hint,
+        severity: Severity::Error,
+    }
+}
+
+pub(crate) fn file_problem(source: &str, message: String) -> SourceProblem {
+    SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
+}
+
+pub(crate) fn warning(source: &str, message: String) -> SourceProblem {
+    SourceProblem { severity: Severity::Warning, ..file_problem(source, message) }
+}
+
+fn note(source: &str, message: String) -> SourceProblem {
+    SourceProblem { severity: Severity::Note, ..file_problem(source, message) }
+}

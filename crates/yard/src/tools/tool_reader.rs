@@ -1,0 +1,468 @@
+//! Reads one tool file: from raw fields to a checked candidate, or to the list of everything wrong with it.
+
+use super::inputs::{Content, Inputs};
+use super::load_cache::InputRecorder;
+use super::schemas::{self, Compiled};
+use super::shared_fields::SharedFields;
+use super::{Loader, digest, naming, walk::ToolFile};
+use crate::kinds::{Kind, Runnable};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
+use toolyard_formats::cache_key::{CanonicalKey, TemplateKey};
+use toolyard_formats::doc::{Fields, Node, Position, Problem};
+use toolyard_formats::template::{Target, Template};
+use toolyard_protocol::text::nearest;
+use toolyard_protocol::{CacheKey, ExposedName, Limits, ToolName, ToolSpec};
+use toolyard_runtimes::command::{CommandRunner, Program, protocol_sandbox};
+use toolyard_runtimes::sandbox_builder::SandboxBuilder;
+use toolyard_wire::child_io::Contract;
+
+/// An argument longer than this is no path.
+const MAX_PATH: usize = 1024;
+
+/// One tool file and its surroundings.
+pub struct ToolReader<'a> {
+    pub loader: &'a Loader,
+    pub file: &'a ToolFile,
+    pub bytes: &'a [u8],
+    pub shared: SharedFields,
+    recorder: &'a InputRecorder,
+}
+
+/// Where a document came from.
+pub struct FileContext<'a> {
+    pub loader: &'a Loader,
+    pub file: &'a ToolFile,
+    pub bytes: &'a [u8],
+    pub recorder: &'a InputRecorder,
+}
+
+/// A file that passed every check.
+pub struct Checked {
+    pub candidate: Candidate,
+    pub inputs: Arc<Inputs>,
+    pub warnings: Vec<String>,
+    /// What is not wrong, but should be known.
+    pub notes: Vec<String>,
+}
+
+/// A child process to be, as a kind describes it.
+pub struct ProcessSpec<'n> {
+    pub program: Program,
+    /// What follows the program; may hold templates.
+    pub arguments: Vec<(&'n str, Position)>,
+    pub extra_env: Vec<(OsString, OsString)>,
+    pub contract: Contract,
+    /// Files beside those named in the arguments.
+    pub files: Vec<PathBuf>,
+    pub warnings: Vec<String>,
+}
+
+impl<'a> ToolReader<'a> {
+    pub fn new(
+        FileContext { loader, file, bytes, recorder }: FileContext<'a>,
+        shared: SharedFields,
+    ) -> ToolReader<'a> {
+        ToolReader { loader, file, bytes, shared, recorder }
+    }
+}
+
+impl ToolReader<'_> {
+    /// Remembers that what stands at `path` (relative to the yard; a file, a folder or nothing) decides how this
+    /// tool is read or runs: when it changes, appears or goes, the tool is read again. Call it before looking.
+    pub fn track(&self, path: impl AsRef<Path>) {
+        self.recorder.add(self.loader.root.join(path));
+    }
+
+    /// Remembers that nothing was found at `path` when it was looked for.
+    pub fn track_missing(&self, path: impl AsRef<Path>) {
+        self.recorder.missing(self.loader.root.join(path));
+    }
+
+    /// The kind of the given name, or a problem that lists the kinds there are.
+    pub fn kind(
+        fields: &mut Fields<'_>,
+        field: &'static str,
+        kinds: &[&'static dyn Kind],
+    ) -> Option<&'static dyn Kind> {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        let all = format!("one of: {}", names.join(", "));
+        let (name, position) = fields.required_text(field, &all)?;
+        let found = kinds.iter().copied().find(|kind| kind.name() == name);
+        if found.is_none() {
+            let hint = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => all,
+            };
+            fields.problem(position, format!("'{field}' is '{name}', which does not exist"), &hint);
+        }
+        found
+    }
+
+    /// The first of `argv` as a program of its own; a template can't choose what runs.
+    pub fn named_program(
+        &self,
+        fields: &mut Fields<'_>,
+        argv: &[(&str, Position)],
+    ) -> Option<(Program, Vec<String>)> {
+        let Some((program, position)) = argv.first().filter(|(program, _)| !program.trim().is_empty()) else {
+            let position = argv.first().map_or(fields.position, |(_, position)| *position);
+            fields.problem(position, "'entry' names no program", "the first element is the program");
+            return None;
+        };
+        self.require_literal(fields, program, *position, "the program")?;
+        let mut warnings = Vec::new();
+        if program.contains('/') {
+            self.track(program);
+        }
+        if self.loader.host.program(program, &self.loader.root).is_none() {
+            if program.contains('/') && !self.loader.root.join(program).exists() {
+                self.track_missing(program);
+            }
+            warnings.push(format!(
+                "line {}: the program '{program}' is not there or is not executable",
+                position.line
+            ));
+        }
+        Some((Program::Named((*program).to_owned()), warnings))
+    }
+
+    /// What decides which code runs is fixed in the file.
+    pub fn require_literal(
+        &self,
+        fields: &mut Fields<'_>,
+        text: &str,
+        position: Position,
+        what: &str,
+    ) -> Option<()> {
+        if text.contains('\0') {
+            fields.problem(position, format!("{what} holds a NUL character"), "remove it");
+            return None;
+        }
+        if Template::parse(text, Target::Text).is_ok_and(|template| template.literal().is_some()) {
+            return Some(());
+        }
+        fields.problem(
+            position,
+            format!("{what} must be fixed: a template here would let the caller choose what runs"),
+            "use templates in the arguments only",
+        );
+        None
+    }
+
+    /// The runner for a child process.
+    pub fn process(&self, fields: &mut Fields<'_>, process: ProcessSpec<'_>) -> Option<Runnable> {
+        let Loader { root, host, launcher, .. } = self.loader;
+        self.reject_templated_code(fields, &process)?;
+        self.reject_duplicate_variable(fields)?;
+        let (level, notes) = self.sandbox_level(fields)?;
+        let sandbox = protocol_sandbox(level);
+        let (arguments, mut files) = self.arguments(fields, process.arguments)?;
+        files.extend(process.files);
+        // A bare name is searched for elsewhere.
+        if let Program::Named(name) = &process.program
+            && name.contains('/')
+        {
+            files.extend(self.yard_file(name));
+        }
+        let mut warnings = process.warnings;
+        warnings.extend(
+            self.shared
+                .env
+                .iter()
+                .filter(|name| host.var(name).is_none())
+                .map(|name| format!("the variable '{name}' is to be passed on but is not set here")),
+        );
+        warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
+        let runner = Box::new(CommandRunner {
+            launcher: launcher.clone(),
+            host: host.clone(),
+            root: root.clone(),
+            program: process.program,
+            arguments,
+            extra_env: process.extra_env,
+            passed_env: self.shared.env.clone(),
+            secret_bindings: self.shared.secrets.clone(),
+            secrets: self.loader.secrets.clone(),
+            contract: process.contract,
+            sandbox_builder: SandboxBuilder {
+                sandbox_request: self.shared.sandbox_request.clone(),
+                level,
+                root: root.clone(),
+                state: self.loader.state.clone(),
+            },
+        });
+        Some(Runnable { runner, files, warnings, notes, sandbox })
+    }
+
+    /// The arguments as templates, and the files of the yard among them.
+    fn arguments(
+        &self,
+        fields: &mut Fields<'_>,
+        given: Vec<(&str, Position)>,
+    ) -> Option<(Vec<Template>, Vec<PathBuf>)> {
+        let mut arguments = Vec::with_capacity(given.len());
+        let mut files = Vec::new();
+        for (text, position) in given {
+            if text.contains('\0') {
+                fields.problem(
+                    position,
+                    "an argument holds a NUL character, which no program can receive",
+                    "remove it",
+                );
+                return None;
+            }
+            match Template::parse(text, Target::Text) {
+                Ok(template) if !template.secrets_used().is_empty() => {
+                    let what = "an argument uses 'secrets'; everyone on this machine can read arguments";
+                    fields.problem(position, what, "let the tool read the variable that 'secrets' names");
+                    return None;
+                }
+                Ok(template) => {
+                    // What is filled in at each call is no file that could be known here.
+                    files.extend(template.literal().and_then(|text| self.yard_file(text)));
+                    arguments.push(template);
+                }
+                Err(what) => {
+                    fields.problem(position, what, "templates look like {{ input.name }}");
+                    return None;
+                }
+            }
+        }
+        Some((arguments, files))
+    }
+
+    fn reject_duplicate_variable(&self, fields: &mut Fields<'_>) -> Option<()> {
+        let twice = self.shared.secrets.iter().find(|secret| self.shared.env.contains(&secret.variable));
+        let Some(secret) = twice else { return Some(()) };
+        let what = format!("the variable '{}' is both passed on and a secret", secret.variable);
+        fields.problem(fields.position, what, "list it once");
+        None
+    }
+
+    /// A value put into program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
+    fn reject_templated_code(&self, fields: &mut Fields<'_>, process: &ProcessSpec<'_>) -> Option<()> {
+        let program = match &process.program {
+            Program::Named(name) | Program::Resolved { name, .. } => name.as_str(),
+            Program::Prepared(_) => "python",
+        };
+        let texts = process.arguments.iter().map(|(text, _)| *text);
+        let interpreted = std::iter::once(program).chain(texts).any(is_interpreter);
+        for pair in process.arguments.windows(2) {
+            let [(flag, _), (code, position)] = pair else { continue };
+            let takes_code =
+                matches!(*flag, "-c" | "-e" | "-r" | "-p" | "-E" | "--eval" | "--print" | "--command");
+            if interpreted && takes_code && ["{{", "{%"].iter().any(|mark| code.contains(mark)) {
+                let message = format!(
+                    "a template inside the program text after '{flag}' would let callers run code of their own"
+                );
+                fields.problem(*position, message, "keep the text fixed and pass the value as an argument after it, for example sh -c 'echo \"$1\"' sh \"{{ input.x }}\"");
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// The argument as a file of the yard, if it is one. If it could become one, that is noted.
+    fn yard_file(&self, text: &str) -> Option<PathBuf> {
+        let path = Path::new(text);
+        let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
+        // Nobody names a file like an option, like a function or over several lines.
+        if !inside
+            || text.len() > MAX_PATH
+            || text.is_empty()
+            || text.starts_with('-')
+            || text.contains(['\n', ':'])
+        {
+            return None;
+        }
+        self.track(path);
+        let full = self.loader.root.join(path);
+        if !full.exists() {
+            self.track_missing(path);
+            return None;
+        }
+        full.is_file().then(|| path.to_owned())
+    }
+
+    /// Compiles `schema.input` and `schema.output`, however the format calls them.
+    pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
+        let Some(mut map) = fields.map("schema") else { return [None, None] };
+        let compiled = names.map(|name| {
+            let node: &Node = map.take(name)?;
+            let compiled = schemas::compile(node, &self.loader.root, &self.file.source, self.recorder);
+            compiled.map_err(|problem| map.problems.push(problem)).ok()
+        });
+        fields.close(map);
+        compiled
+    }
+
+    /// What makes two calls the same; only deterministic tools have it.
+    pub fn cache_key(&self, fields: &mut Fields<'_>) -> Option<Box<dyn CacheKey>> {
+        let mut template = None;
+        if let Some(mut map) = fields.map("templating") {
+            if let Some(node) = map.take("cacheKey") {
+                template = cache_key_template(&mut map, node);
+            }
+            fields.close(map);
+        }
+        if !self.shared.behavior.deterministic {
+            if template.is_some() {
+                let position = fields.position;
+                fields.problem(
+                    position,
+                    "'templating.cacheKey' has no effect without 'deterministic: true'",
+                    "add it, or remove the key",
+                );
+            }
+            return None;
+        }
+        Some(match template {
+            Some(template) => Box::new(TemplateKey(template)),
+            None => Box::new(CanonicalKey),
+        })
+    }
+
+    fn names(
+        &self,
+        fields: &mut Fields<'_>,
+        id: Option<(String, Position)>,
+    ) -> Option<(ToolName, ExposedName)> {
+        let (id, position) = id?;
+        let folder = self.file.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let hint = "use letters, digits and '_'; dots separate modules";
+        naming::names(&id, &folder).map_err(|what| fields.problem(position, what, hint)).ok()
+    }
+
+    /// Puts the parts together, or gives back every problem.
+    pub fn finish(
+        self,
+        mut fields: Fields<'_>,
+        unsupported: &[(&'static str, &str)],
+        parts: Parts,
+    ) -> Result<Checked, Vec<Problem>> {
+        let names = self.names(&mut fields, parts.id);
+        if parts.kind.is_none() {
+            fields.ignore_rest();
+        }
+        let problems = fields.finish(unsupported);
+        let (Some((name, exposed)), Some(kind), Some(runnable), true) =
+            (names, parts.kind, parts.runnable, problems.is_empty())
+        else {
+            return Err(problems);
+        };
+        let [input, output] = parts.schemas;
+        let mut files = runnable.files;
+        files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
+        let root = &self.loader.root;
+        files.iter().for_each(|file| self.track(file));
+        let digest = digest::digest(self.bytes, root, &files, |path| self.recorder.missing(path));
+        let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
+        let inputs = Arc::new(Inputs::new(self.recorder.take(), Some(content)));
+        let split = |schema: Option<Compiled>| {
+            schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
+        };
+        let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
+        let SharedFields { about, annotations, behavior, timing, examples, enabled, .. } = self.shared;
+        let limiter = self.loader.limiter(&name, &behavior);
+        let spec = ToolSpec {
+            name,
+            exposed,
+            kind: kind.name(),
+            source: self.file.source.clone(),
+            about,
+            annotations,
+            timing,
+            limits: parts.limits,
+            behavior,
+            sandbox: runnable.sandbox,
+            examples,
+            digest,
+            input_schema,
+            output_schema,
+        };
+        let runner = Box::new(FileTrackingRunner { inner: runnable.runner, inputs: inputs.clone() });
+        let entry = Arc::new(Entry { spec, runner, input, output, cache_key: parts.cache_key, limiter });
+        Ok(Checked {
+            candidate: Candidate { entry, enabled },
+            inputs,
+            warnings: runnable.warnings,
+            notes: runnable.notes,
+        })
+    }
+}
+
+/// What a format's reader found, problems aside.
+pub struct Parts {
+    pub id: Option<(String, Position)>,
+    pub kind: Option<&'static dyn Kind>,
+    pub runnable: Option<Runnable>,
+    pub limits: Limits,
+    pub schemas: [Option<Compiled>; 2],
+    pub cache_key: Option<Box<dyn CacheKey>>,
+}
+
+/// A runner that knows whether the files it was made of are still the same.
+struct FileTrackingRunner {
+    inner: Box<dyn Runner>,
+    inputs: Arc<Inputs>,
+}
+
+impl Runner for FileTrackingRunner {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        self.inner.run(run)
+    }
+
+    fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
+        self.inner.prepare()
+    }
+
+    fn files_version(&self) -> Option<u64> {
+        self.inputs.is_current().then(|| self.inputs.stamps().folder_fingerprint())
+    }
+
+    fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
+        self.inner.secrets_fingerprint()
+    }
+}
+
+fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
+    let toolyard_formats::doc::Value::Text(text) = &node.value else {
+        return map.wrong(node, "cacheKey", "a text");
+    };
+    let template = Template::parse(text, Target::Text);
+    template.map_err(|what| map.problem(node.position, what, "templates look like {{ input.name }}")).ok()
+}
+
+/// Programs that run text given on their command line.
+fn is_interpreter(text: &str) -> bool {
+    let name = text.rsplit('/').next().unwrap_or(text);
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    matches!(
+        plain,
+        "sh" | "bash"
+            | "dash"
+            | "zsh"
+            | "ksh"
+            | "fish"
+            | "ash"
+            | "busybox"
+            | "python"
+            | "pypy"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "php"
+            | "perl"
+            | "ruby"
+            | "lua"
+            | "awk"
+            | "gawk"
+            | "mawk"
+            | "osascript"
+            | "pwsh"
+    )
+}

@@ -1,0 +1,98 @@
+//! Finds tool files below `tools/`, in sorted order, within bounds.
+
+use super::file_problem;
+use std::path::{Path, PathBuf};
+use toolyard_engine::SourceProblem;
+
+const MAX_FILES: usize = 10_000;
+const MAX_DEPTH: usize = 16;
+
+pub enum FileFormat {
+    /// `*.tool.yaml`: a toolpack.
+    Pack,
+    /// `tool.json`: a manifest.
+    Manifest,
+}
+
+pub struct ToolFile {
+    /// Relative to the yard.
+    pub path: PathBuf,
+    /// The same as text, for people.
+    pub source: String,
+    pub format: FileFormat,
+}
+
+#[derive(Default)]
+pub struct FoundFiles {
+    pub files: Vec<ToolFile>,
+    /// Every folder that was looked into.
+    pub folders: Vec<PathBuf>,
+    pub problems: Vec<SourceProblem>,
+}
+
+/// Load order is the sorted path, so that which of two colliding tools is first never depends on the disk.
+pub fn tool_files(root: &Path) -> FoundFiles {
+    let mut found = FoundFiles::default();
+    let tools = Path::new("tools");
+    if root.join(tools).exists() {
+        visit(root, tools, 0, &mut found);
+    }
+    found.files.sort_by(|a, b| a.path.cmp(&b.path));
+    if found.files.len() > MAX_FILES {
+        found.files.truncate(MAX_FILES);
+        let message =
+            format!("there are more than {MAX_FILES} tool files; only the first {MAX_FILES} are loaded");
+        found.problems.push(file_problem("tools", message));
+    }
+    found
+}
+
+fn visit(root: &Path, folder: &Path, depth: usize, found: &mut FoundFiles) {
+    let source = folder.to_string_lossy().into_owned();
+    let entries = match std::fs::read_dir(root.join(folder)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            return found.problems.push(file_problem(&source, format!("the folder cannot be read: {error}")));
+        }
+    };
+    found.folders.push(folder.to_owned());
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            let message = format!("the name {:?} is not UTF-8; it is left out", entry.file_name());
+            found.problems.push(file_problem(&source, message));
+            continue;
+        };
+        // Links are not followed: a link may lead out of the yard or in circles.
+        let Ok(kind) = entry.file_type() else { continue };
+        let path = folder.join(name);
+        if kind.is_dir() && !is_ignored(name) {
+            if depth == MAX_DEPTH {
+                let message = format!("folders deeper than {MAX_DEPTH} levels are left out");
+                found.problems.push(file_problem(&path.to_string_lossy(), message));
+            } else {
+                visit(root, &path, depth + 1, found);
+            }
+        } else if kind.is_file()
+            && let Some(format) = format_of(name)
+            && found.files.len() <= MAX_FILES
+        {
+            found.files.push(ToolFile { source: path.to_string_lossy().into_owned(), path, format });
+        }
+    }
+}
+
+pub fn format_of(name: &str) -> Option<FileFormat> {
+    if name.starts_with('.') {
+        return None;
+    }
+    if name.ends_with(".tool.yaml") || name.ends_with(".tool.yml") {
+        return Some(FileFormat::Pack);
+    }
+    (name == "tool.json").then_some(FileFormat::Manifest)
+}
+
+/// Folders that hold caches and other people's files.
+pub fn is_ignored(name: &str) -> bool {
+    name.starts_with('.') || matches!(name, "node_modules" | "__pycache__" | "target" | "venv")
+}

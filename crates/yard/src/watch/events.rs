@@ -1,0 +1,258 @@
+//! Lets the system tell of changes: watches every folder that matters, and heeds only names that matter.
+
+use super::inotify::{Event, Inotify, WatchDescriptor};
+use super::sleep::{Wake, sleep};
+use super::{RECHECK_DELAY, WaitResult, mounts, polling};
+use crate::tools::Loaded;
+use crate::tools::changes::Changes;
+use crate::tools::walk::{format_of, is_ignored};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub struct Events {
+    inotify: Inotify,
+    root: PathBuf,
+    ignore: Option<PathBuf>,
+    interests: HashMap<WatchDescriptor, Interest>,
+    /// The yard itself is gone; nobody will tell when it comes back.
+    root_missing: bool,
+    /// What happened since the last look, and what can't be watched.
+    changes: Changes,
+}
+
+/// What matters in a folder.
+#[derive(Default)]
+struct Interest {
+    /// The ways by which the folder is reached.
+    paths: Vec<PathBuf>,
+    /// Tool files and folders with more of them.
+    tools: bool,
+    /// Every name that is not a cache or hidden.
+    all: bool,
+    /// Files that tools are made of, there or not, and the folders on the way to them.
+    names: HashSet<OsString>,
+}
+
+impl Events {
+    pub fn new(root: &Path, ignore: Option<PathBuf>) -> io::Result<Events> {
+        let inotify = Inotify::new()?;
+        let (interests, changes) = (HashMap::new(), Changes::Everywhere);
+        Ok(Events { inotify, root: root.to_owned(), ignore, interests, root_missing: false, changes })
+    }
+
+    /// Where the next load must look.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Watches what `loaded` was made of and nothing else; true when a folder is new to the watch. An error says
+    /// why changes can't be told.
+    pub fn update_watches(&mut self, loaded: &Loaded) -> Result<bool, String> {
+        let (folders, interests) = (HashMap::new(), HashMap::new());
+        let mut builder = WatchSetBuilder { events: self, folders, interests, unwatched: Vec::new() };
+        let root_missing = builder.folder(&self.root)?.is_none();
+        builder.name(&self.root, "tools".as_ref())?;
+        for folder in &loaded.folders {
+            if let Some(interest) = builder.folder(&self.root.join(folder))? {
+                interest.tools = true;
+            }
+        }
+        for inputs in &loaded.inputs {
+            builder.files(inputs.stamps())?;
+        }
+        let WatchSetBuilder { interests, unwatched, .. } = builder;
+        let more = interests.keys().any(|folder| !self.interests.contains_key(folder));
+        for folder in self.interests.keys().filter(|folder| !interests.contains_key(folder)) {
+            self.inotify.remove_watch(*folder);
+        }
+        (self.interests, self.root_missing) = (interests, root_missing);
+        // A folder may have changed before it was watched.
+        self.changes =
+            if more || root_missing { Changes::Everywhere } else { unwatched.into_iter().collect() };
+        Ok(more)
+    }
+
+    pub fn wait(&mut self, stopped: &UnixStream, due: Option<Duration>) -> WaitResult {
+        let end = due.map(|due| Instant::now() + due);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let timeout = if self.root_missing {
+                Some(left.map_or(polling::EVERY, |left| left.min(polling::EVERY)))
+            } else {
+                left
+            };
+            match sleep(stopped, Some(self.inotify.as_fd()), timeout) {
+                Wake::Stop => return WaitResult::Stop,
+                Wake::Timeout if self.root_missing && self.root.exists() => return WaitResult::Changed,
+                Wake::Timeout => {}
+                Wake::Ready => {
+                    // A busy writer must not keep us busy: what it does in this time is read at once.
+                    if let Wake::Stop = sleep(stopped, None, Some(RECHECK_DELAY)) {
+                        return WaitResult::Stop;
+                    }
+                    match self.drain() {
+                        Ok(true) => return WaitResult::Changed,
+                        Ok(false) => {}
+                        Err(error) => {
+                            return WaitResult::BackendFailed(format!(
+                                "the system stopped telling of changes ({error})"
+                            ));
+                        }
+                    }
+                }
+            }
+            if end.is_some_and(|end| end <= Instant::now()) {
+                return WaitResult::Quiet;
+            }
+        }
+    }
+
+    /// Whether anything of what happened matters. What does is added to the changes.
+    fn drain(&mut self) -> io::Result<bool> {
+        let Events { inotify, interests, changes, .. } = self;
+        let mut any = false;
+        inotify.drain(|event| {
+            // Folders that were forgotten may still have events under way.
+            let interest = interests.get(&event.folder);
+            if event.mask & libc::IN_Q_OVERFLOW != 0 {
+                (any, *changes) = (true, Changes::Everywhere);
+            } else if let Some(interest) = interest.filter(|interest| interest.includes(&event)) {
+                any = true;
+                interest.add_to(changes, event.name);
+            }
+        })?;
+        Ok(any)
+    }
+}
+
+impl Interest {
+    /// An event without a name is about the folder itself: it went, or its rights changed.
+    fn includes(&self, event: &Event<'_>) -> bool {
+        let (name, folder) = (event.name, event.mask & libc::IN_ISDIR != 0);
+        if name.is_empty() || self.names.contains(name) {
+            return true;
+        }
+        // A name that is not UTF-8 is a problem to report.
+        let Some(text) = name.to_str() else { return self.tools || self.all };
+        let tool = if folder { !is_ignored(text) } else { format_of(text).is_some() };
+        (self.tools && tool) || (self.all && !is_ignored(text))
+    }
+
+    fn add_to(&self, changes: &mut Changes, name: &OsStr) {
+        if name.is_empty() {
+            *changes = Changes::Everywhere;
+        }
+        self.paths.iter().for_each(|folder| changes.add(folder.join(name)));
+    }
+}
+
+/// One round of finding out what to watch.
+struct WatchSetBuilder<'e> {
+    events: &'e Events,
+    folders: HashMap<PathBuf, Option<WatchDescriptor>>,
+    interests: HashMap<WatchDescriptor, Interest>,
+    /// Folders and files that nobody tells of: missing, out of reach, our own state, outside the yard.
+    unwatched: Vec<PathBuf>,
+}
+
+impl WatchSetBuilder<'_> {
+    fn files(&mut self, stamps: &crate::tools::stamp::Stamps) -> Result<(), String> {
+        for (path, is_folder) in stamps.paths() {
+            if !path.starts_with(&self.events.root) {
+                self.unwatched.push(path.to_owned());
+                continue;
+            }
+            if is_folder && let Some(interest) = self.folder(path)? {
+                interest.all = true;
+            }
+            self.path(path)?;
+        }
+        stamps.targets().iter().try_for_each(|path| self.path(path))
+    }
+
+    /// What stands at `path` matters.
+    fn path(&mut self, path: &Path) -> Result<(), String> {
+        match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => self.name(folder, name),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&mut self, folder: &Path, name: &OsStr) -> Result<(), String> {
+        if let Some(interest) = self.folder(folder)?
+            && !interest.names.contains(name)
+        {
+            interest.names.insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The interest in a folder, which is watched from now on if it is there. Folders above it matter by its name:
+    /// nobody tells a folder that one above it was moved away.
+    fn folder(&mut self, path: &Path) -> Result<Option<&mut Interest>, String> {
+        let watched = match self.folders.get(path) {
+            Some(watched) => *watched,
+            None => {
+                if path != self.events.root && path.starts_with(&self.events.root) {
+                    self.path(path)?;
+                }
+                let watched = self.watch(path)?;
+                self.folders.insert(path.to_owned(), watched);
+                match watched {
+                    Some(watched) => {
+                        self.interests.entry(watched).or_default().paths.push(path.to_owned());
+                    }
+                    None => self.unwatched.push(path.to_owned()),
+                }
+                watched
+            }
+        };
+        Ok(watched.map(|watched| self.interests.entry(watched).or_default()))
+    }
+
+    fn watch(&self, path: &Path) -> Result<Option<WatchDescriptor>, String> {
+        if self.events.ignore.as_ref().is_some_and(|ignore| path.starts_with(ignore)) {
+            return Ok(None);
+        }
+        match self.events.inotify.watch(path) {
+            Ok(watched) => {
+                let new = !self.events.interests.contains_key(&watched);
+                match new.then(|| mounts::filesystem_without_events(path)).flatten() {
+                    Some(kind) => Err(format!(
+                        "{} is on a {kind} mount, which does not tell of changes",
+                        path.display()
+                    )),
+                    None => Ok(Some(watched)),
+                }
+            }
+            // Not there, or not ours to read. The folder above tells when that changes.
+            Err(error) if is_out_of_reach(&error) && (path != self.events.root || is_missing(&error)) => {
+                Ok(None)
+            }
+            Err(error) => Err(refusal(path, &error)),
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
+}
+
+fn is_out_of_reach(error: &io::Error) -> bool {
+    is_missing(error) || matches!(error.raw_os_error(), Some(libc::EACCES | libc::ELOOP | libc::ENAMETOOLONG))
+}
+
+fn refusal(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            format!("{shown} cannot be watched: the limit fs.inotify.max_user_watches is reached")
+        }
+        _ => format!("{shown} cannot be watched: {error}"),
+    }
+}

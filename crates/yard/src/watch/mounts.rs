@@ -1,0 +1,60 @@
+//! Which file systems don't tell of changes that others make.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// By the number that `statfs` gives. On an overlay, changes made through the mount are told; writing to its lower
+/// layer behind its back is not allowed anyway.
+const FILESYSTEMS_WITHOUT_EVENTS: &[(u32, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517B, "SMB"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB"),
+    (0x6573_5546, "FUSE"),
+    (0x0102_1997, "9p"),
+    (0x7375_7245, "Coda"),
+    (0x5346_414F, "AFS"),
+    (0x6B41_4653, "AFS"),
+    (0x00C3_6400, "Ceph"),
+    (0x786F_4256, "VirtualBox shared folder"),
+    (0xBACB_ACBC, "VMware shared folder"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x7461_636F, "OCFS2"),
+    (0x0116_1970, "GFS2"),
+];
+
+/// The kind of file system `folder` is on, if changes must be looked for there.
+pub fn filesystem_without_events(folder: &Path) -> Option<&'static str> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; `path` ends with NUL.
+    let (result, stat) = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &mut stat), stat)
+    };
+    if result != 0 {
+        return None;
+    }
+    // The field is signed and of another width on some systems; the number is in its lower half.
+    name_of(stat.f_type as u32)
+}
+
+fn name_of(kind: u32) -> Option<&'static str> {
+    FILESYSTEMS_WITHOUT_EVENTS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_mounts_are_told_from_disks() {
+        assert_eq!(name_of(0x6969), Some("NFS"));
+        assert_eq!(name_of(0xFF53_4D42_u32 as i32 as u32), Some("CIFS"));
+        let (ext4, tmpfs, overlay) = (0xEF53, 0x0102_1994, 0x794C_7630);
+        assert!([ext4, tmpfs, overlay].into_iter().all(|kind| name_of(kind).is_none()));
+        assert_eq!(filesystem_without_events(Path::new("/proc")), None);
+        assert_eq!(filesystem_without_events(Path::new("/no/such/folder")), None);
+    }
+}
