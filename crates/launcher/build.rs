@@ -27,7 +27,7 @@ fn main() -> Result<(), String> {
     ] {
         rustc.args(["-C", option]);
     }
-    // One read-only segment of a page or two and one for the stacks: each page costs a fault on every call.
+    // Few and small segments: each page costs a page fault on every call.
     for argument in [
         "-nostartfiles",
         "-nostdlib",
@@ -44,7 +44,7 @@ fn main() -> Result<(), String> {
     if status.success() {
         Ok(())
     } else {
-        Err(format!("the launcher does not compile for {target} ({status}); the compiler's words are above"))
+        Err(format!("the launcher does not compile for {target} ({status}); see the compiler's output above"))
     }
 }
 

@@ -69,7 +69,7 @@ abort.abort("enough");
 await hanging;
 seen.cancelled = await until(false);
 seen.afterwards = (await call("greet", { name: "you" })).content[0].text;
-// The client leaves its session to the server's patience unless it is told to end it.
+// The client does not end its session by itself; the server would hold it until it times out.
 if (mode === "default" && where.length === 1) await transport.terminateSession();
 await client.close();
 console.log(JSON.stringify(seen));

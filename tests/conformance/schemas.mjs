@@ -1,5 +1,5 @@
-// Prints the JSON schemas of the protocol that the conformance suite carries in its program, by revision. They stand
-// there as literals without any expression in them, so cutting each out at its closing brace is enough.
+// Prints the JSON schemas of the protocol that the conformance suite carries in its program, by revision. They are
+// literals without any expression in them, so cutting each out at its closing brace is enough.
 import { readFileSync } from "node:fs";
 import { runInNewContext } from "node:vm";
 

@@ -1,4 +1,4 @@
-"""Three ways to the server, with nothing but the standard library: lines, frames and HTTP."""
+"""Three transports to the server, with the standard library only: lines, frames and HTTP."""
 
 import http.client
 import json
@@ -6,32 +6,32 @@ import subprocess
 import threading
 import queue
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
 class Process:
-    """The program on pipes. What it says comes out of one queue."""
+    """The program on pipes; its messages arrive in one queue."""
 
     def __init__(self, command, read):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.said = queue.Queue()
+        self.received = queue.Queue()
         threading.Thread(target=self.listen, args=(read,), daemon=True).start()
 
     def listen(self, read):
         while (message := read(self.process.stdout)) is not None:
-            self.said.put(json.loads(message))
-        self.said.put(None)
+            self.received.put(json.loads(message))
+        self.received.put(None)
 
     def write(self, data):
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
     def receive(self):
-        return self.said.get(timeout=PATIENCE)
+        return self.received.get(timeout=TIMEOUT)
 
     def ended(self):
-        """The exit status, once it has ended by itself."""
-        return self.process.wait(timeout=PATIENCE)
+        """Waits for the program to end by itself; returns the exit status."""
+        return self.process.wait(timeout=TIMEOUT)
 
     def close(self):
         self.process.stdin.close()
@@ -75,10 +75,10 @@ class Http:
     """Streamable HTTP with a session."""
 
     def __init__(self, address):
-        self.address, self.session, self.said = address, None, queue.Queue()
+        self.address, self.session, self.received = address, None, queue.Queue()
 
     def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(self.address, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT)
         connection.request(method, path, body, headers or {})
         return connection.getresponse()
 
@@ -94,13 +94,13 @@ class Http:
         self.status = answer.status
         body = answer.read()
         if body:
-            self.said.put(json.loads(body))
+            self.received.put(json.loads(body))
 
     def receive(self):
-        return self.said.get(timeout=PATIENCE)
+        return self.received.get(timeout=TIMEOUT)
 
     def updates(self):
-        """A stream of what was not asked for just now; gives a function that waits for the next."""
+        """Opens the notification stream; returns a function that waits for the next message."""
         stream = self.request("GET", "/mcp", headers=self.headers())
         assert stream.status == 200, stream.status
 

@@ -1,7 +1,7 @@
-"""Protocol version 1.0: the requests of seed 000 as they stand there, and the answers as it shows them.
+"""The MCP 1.0 dialect: documented requests, sent verbatim, and their documented responses.
 
-Called with `lines PROGRAM ARGUMENT…` or `http ADDRESS`. `<…>` in a request is filled in; what the seed leaves open in an
-answer is compared with what the yard beside this file holds.
+Called with `lines PROGRAM ARGUMENT…` or `http ADDRESS`. Values that the dialect leaves open are those of the yard
+beside this file.
 """
 
 import sys
@@ -38,7 +38,7 @@ def done(verb, resource):
 
 
 def greet(link):
-    """The seed writes it without `jsonrpc` and `id`."""
+    """The dialect allows it without `jsonrpc` and `id`."""
     link.send(
         {
             "method": "initialize",
@@ -67,8 +67,8 @@ def tools(link):
     failed = result(link, "tools/call", {"name": "refuses", "arguments": {}}, "c")
     same("isError", failed["isError"], True)
     error = failed["_meta"]["toolyard/error"]
-    same("seed 001 type", error["error_type"], "ValidationError")
-    same("seed 002 code", error["error_details"]["code"], "EINVAL")
+    same("error type", error["error_type"], "ValidationError")
+    same("error code", error["error_details"]["code"], "EINVAL")
     unknown = {"name": "<TOOL_ID>", "arguments": {"key": "value"}}
     answer = ask(link, {"jsonrpc": "2.0", "method": "tools/call", "params": unknown, "id": "d"})
     same("code", answer["error"]["code"], -32602)
@@ -108,7 +108,7 @@ def subscriptions(link):
     same("subscribe", result(link, "resources/subscribe", note, "sub"), done("subscribed", note))
     write = {**note, "text": "second"}
     link.send({"jsonrpc": "2.0", "method": "resources/write", "params": write, "id": "w"})
-    # On one line the answer and the update come in either order.
+    # On one stream the response and the update come in either order.
     seen = [updates()] if isinstance(link, Http) else [link.receive(), link.receive()]
     update = next(message for message in seen if message["id"] == "sub")
     content = {"uri": note["uri"], "mimeType": "text/plain", "text": "second"}
@@ -116,7 +116,7 @@ def subscriptions(link):
     same("its name", update["method"], "notification/resources/updated")
     if isinstance(link, Http):
         link.receive()
-    # The seed writes the end of a subscription as a result.
+    # The dialect writes the end of a subscription as a result.
     link.send({"jsonrpc": "2.0", "result": note, "id": "un"})
     answer = link.receive()
     while answer["id"] != "un":
@@ -155,7 +155,7 @@ def main(how, *where):
         same("the session is gone", link.status, 404)
     else:
         same("the server ends", link.ended(), 0)
-    print(f"{checks} answers as seed 000 shows them")
+    print(f"{checks} answers as the MCP 1.0 dialect shows them")
 
 
 main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Seed 002's own ways in: `http ADDRESS` for its plain routes, `frames PROGRAM ARGUMENT…` for its framed pipe."""
+"""The plain dialect over HTTP (`http ADDRESS`), the framed dialect on pipes (`frames PROGRAM ARGUMENT…`)."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ class Pipe:
         answer = self.link.receive()
         assert answer["id"] == self.number, answer
         if "error" in answer:
-            # Seed 002's codes are in the data, never the code itself.
+            # Toolpack error codes are in the data, never the JSON-RPC code.
             assert answer["error"]["code"] in (-32601, -32602, -32603), answer
         return answer
 
@@ -102,7 +102,7 @@ def calls(way):
     same("warnings", envelope["warnings"], [])
     same("trace", len(envelope["meta"]["traceId"]), 36)
     same("duration", isinstance(envelope["meta"]["durationMs"], int), True)
-    same("kept", way.invoke("markdown", {"text": "tea"})["meta"]["cached"], True)
+    same("cached", way.invoke("markdown", {"text": "tea"})["meta"]["cached"], True)
     same("example", way.invoke("list_dir", {"path": "/tmp"})["body"], {"ok": True})
     for tool, payload, code, kind in [
         ("refuses", {}, "EINVAL", "invalid_input"),
@@ -129,13 +129,13 @@ def main(how, *where):
         same("no method", way.ask("tools/list", {})["error"]["code"], -32601)
         way.link.write(b"Content-Length: 3\r\n\r\n{]}")
         same("not JSON", way.link.receive()["error"]["code"], -32700)
-        # What is no header ends the conversation, with the reason.
+        # A line that is not a header ends the connection, after an error response.
         way.link.write(b'{"jsonrpc":"2.0"}\n')
         answer = way.link.receive()
         same("no header", (answer["id"], answer["error"]["code"]), (None, -32700))
         same("the end", way.link.receive(), None)
         same("exit", way.link.ended(), 0)
-    print(f"{checks} answers as seed 002 shows them")
+    print(f"{checks} answers as the plain and framed dialects show them")
 
 
 main(*sys.argv[1:])

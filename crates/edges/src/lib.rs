@@ -1,14 +1,12 @@
 //! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
 
-mod body;
 mod connection_limits;
 mod in_process;
+mod limits;
 mod mcp;
-mod origin_check;
 mod plain_http;
 mod query;
 mod server;
-mod timeouts;
 mod v1;
 
 pub use in_process::InProcess;

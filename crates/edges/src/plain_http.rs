@@ -1,6 +1,6 @@
 //! Plain HTTP routes: call a tool with one POST that answers a result envelope, discovery, and prompt texts.
 
-use crate::body;
+use crate::limits;
 use crate::server::App;
 use axum::Router;
 use axum::body::Body;
@@ -90,7 +90,7 @@ fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Cal
 
 /// The body as arguments; an empty body means none. Reading stops at the limit.
 async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
-    let bytes = body::read(body, limit).await.map_err(|error| error.to_error(limit))?;
+    let bytes = limits::read_body(body, limit).await.map_err(|error| error.to_error(limit))?;
     if bytes.is_empty() {
         return Ok(Payload::json("{}"));
     }

@@ -2,11 +2,12 @@
 
 use crate::connection_limits::{ConnectionGuard, ConnectionLimits};
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
+use crate::plain_http;
 use crate::v1::{self, V1};
-use crate::{origin_check, plain_http};
 use axum::Router;
 use axum::body::Body;
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -17,6 +18,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -184,7 +186,7 @@ impl HttpService {
         request: Request<Incoming>,
         upgrade_slot: UpgradeSlot,
     ) -> Result<Response, Infallible> {
-        if let Some(refused) = origin_check::reject_non_local(&request) {
+        if let Some(refused) = reject_non_local(&request) {
             return Ok(refused);
         }
         Ok(match request.uri().path() {
@@ -219,8 +221,11 @@ async fn connection(
         http.max_headers(options.max_headers);
     }
     let service_slot = upgrade_slot.clone();
+    let is_first = AtomicBool::new(true);
     let service = service_fn(|request| {
-        connection_guard.mark_active();
+        if is_first.swap(false, Ordering::Relaxed) {
+            connection_guard.mark_active();
+        }
         http_service.clone().handle(request, service_slot.clone())
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
@@ -244,3 +249,65 @@ async fn connection(
 
 /// What hyper keeps room for by itself; any other number costs it an allocation per request.
 const HYPER_DEFAULT_MAX_HEADERS: usize = 100;
+
+/// Keeps web pages out (DNS rebinding, cross-site requests): the refusal of a request whose Host, or whose Origin if it has one, does not name this machine.
+fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
+    let what = refusal(request.headers(), request.uri().host())?;
+    Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())
+}
+
+fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = text(header::HOST).or(uri_host);
+    if !host.is_some_and(|host| is_local(strip_port(host))) {
+        return Some("the Host header does not name this machine; use localhost or 127.0.0.1");
+    }
+    if headers.get_all(header::HOST).iter().count() > 1 {
+        return Some("there is more than one Host header");
+    }
+    let origin = text(header::ORIGIN)?;
+    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    (!host.is_some_and(|host| is_local(strip_port(host))))
+        .then_some("requests from other origins are refused")
+}
+
+fn strip_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
+        _ => host,
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_pass() {
+        for (host, origin, passes) in [
+            (Some("localhost:3333"), None, true),
+            (Some("127.0.0.1"), None, true),
+            (Some("[::1]:3333"), Some("http://localhost:5173"), true),
+            (None, None, false),
+            (Some("evil.example"), None, false),
+            (Some("localhost.evil.example"), None, false),
+            (Some("127.0.0.1:3333@evil.example"), None, false),
+            (Some("localhost:3333"), Some("https://evil.example"), false),
+            (Some("localhost:3333"), Some("null"), false),
+            (Some("localhost:3333"), Some("http://localhost.evil.example"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(host) = host {
+                headers.insert(header::HOST, host.parse().unwrap());
+            }
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, origin.parse().unwrap());
+            }
+            assert_eq!(refusal(&headers, None).is_none(), passes, "{host:?} {origin:?}");
+        }
+    }
+}

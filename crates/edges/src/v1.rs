@@ -1,6 +1,6 @@
 //! `/v1/`: calls, batches, jobs and events for programs, `toolyard --url` among them.
 
-use crate::body;
+use crate::limits;
 use crate::query::Query;
 use axum::Router;
 use axum::body::Body;
@@ -194,7 +194,7 @@ fn trace(headers: &HeaderMap) -> Option<TraceContext> {
 }
 
 async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
-    body::read(body, limit).await.map_err(|error| error.to_error(limit))
+    limits::read_body(body, limit).await.map_err(|error| error.to_error(limit))
 }
 
 /// An empty body means no arguments.

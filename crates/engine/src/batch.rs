@@ -1,7 +1,7 @@
 //! Runs a batch: what is independent at the same time, what depends on others after them. Each call passes the whole
 //! pipeline by itself.
 
-use crate::pipeline::Engine;
+use crate::execute::Engine;
 use crate::request_context::RequestContext;
 use crate::resources::Resources;
 use futures_util::StreamExt;
@@ -56,7 +56,7 @@ impl Engine {
     fn check_tools(&self, batch: &Batch) -> Result<(), Error> {
         for step in &batch.steps {
             if let Action::Call { tool } = &step.action {
-                crate::gates::find::find(&self.registry, tool).map_err(|error| {
+                self.registry.require(tool).map_err(|error| {
                     let message = format!("call '{}': {}; nothing was run", step.id, error.message);
                     Error { message, ..error }
                 })?;

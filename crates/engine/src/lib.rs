@@ -2,15 +2,13 @@
 //!
 //! The engine opens no socket, starts no child, and knows neither SQL nor JSON: edges, runtimes and the store do.
 
-pub mod audit;
 pub mod batch;
 pub mod cache;
 pub mod changes;
 pub mod clock;
+mod execute;
 mod gates;
 pub mod jobs;
-pub mod limiter;
-pub mod pipeline;
 pub mod prompts;
 pub mod registry;
 pub mod request_context;
@@ -18,11 +16,10 @@ pub mod resources;
 pub mod stores;
 pub mod tasks;
 
-pub use audit::{AuditLog, OpenRecord};
 pub use changes::Changes;
-pub use gates::CallLimit;
-pub use limiter::ToolLimiter;
-pub use pipeline::Engine;
+pub use execute::Engine;
+pub use gates::audit::{AuditFuture, AuditLog, OpenRecord};
+pub use gates::concurrency::{CallLimit, ToolLimiter};
 pub use prompts::{NoPrompts, Prompts};
 pub use registry::{
     Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem,

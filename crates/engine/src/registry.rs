@@ -1,6 +1,6 @@
 //! Which tools there are. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
 
-use crate::limiter::ToolLimiter;
+use crate::gates::concurrency::ToolLimiter;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::future::Future;
@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, Outcome, ToolSpec};
+use toolyard_protocol::text::{escape_control, nearest};
+use toolyard_protocol::{CacheKey, Call, Caller, Check, Error, ErrorKind, Outcome, ToolSpec};
 
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
 
@@ -144,6 +144,22 @@ impl Registry {
     /// The tool of that name, exposed or canonical. The caller keeps this version whatever a reload does.
     pub fn find(&self, name: &str) -> Option<Arc<Entry>> {
         self.current.load().by_name.get(name).cloned()
+    }
+
+    /// The same, or an error that names the nearest tool there is.
+    pub fn require(&self, name: &str) -> Result<Arc<Entry>, Error> {
+        self.find(name).ok_or_else(|| {
+            let shown: String = escape_control(name).chars().take(100).collect();
+            let snapshot = self.snapshot();
+            let hint = match snapshot.nearest(name) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None if snapshot.entries().is_empty() => {
+                    "no tools are loaded; 'toolyard check' says why".to_owned()
+                }
+                None => "'toolyard list' shows the tools that are loaded".to_owned(),
+            };
+            Error::new(ErrorKind::UnknownTool, format!("there is no tool '{shown}'")).hint(hint)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What makes two inputs the same: their canonical JSON, or what the tool's own template says.
+//! Cache keys of a call's arguments: their canonical JSON, or the tool's own `cacheKey` template.
 
 use crate::json::{self, Token, Tokenizer};
 use crate::template::{Input, Template};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{CacheKey, Error, ErrorKind, Payload};
 
-/// Members sorted, white space gone, strings in one spelling; numbers keep their digits.
+/// Canonical JSON: members sorted, no white space, strings escaped uniformly; numbers keep their digits.
 pub struct CanonicalKey;
 
 impl CacheKey for CanonicalKey {
@@ -16,7 +16,7 @@ impl CacheKey for CanonicalKey {
             if let Some((token, _)) = tokens.next()? {
                 push(&mut out, token, &mut tokens)?;
             }
-            // The tokenizer refuses what stands after the value only when it is asked.
+            // The tokenizer reports text after the value only on the next call.
             tokens.next()?;
             Ok(out)
         });
@@ -26,7 +26,7 @@ impl CacheKey for CanonicalKey {
     }
 }
 
-/// `templating.cacheKey`, rendered.
+/// The rendered `templating.cacheKey`.
 pub struct TemplateKey(pub Template);
 
 impl CacheKey for TemplateKey {
@@ -35,7 +35,7 @@ impl CacheKey for TemplateKey {
     }
 }
 
-/// The tokenizer bounds the depth, and with it this recursion.
+/// The tokenizer limits the depth, and with it this recursion.
 fn push(out: &mut Vec<u8>, token: Token<'_>, tokens: &mut Tokenizer<'_>) -> Result<(), json::ParseError> {
     match token {
         Token::ObjectStart => {
@@ -76,7 +76,7 @@ fn push(out: &mut Vec<u8>, token: Token<'_>, tokens: &mut Tokenizer<'_>) -> Resu
     Ok(())
 }
 
-/// Whether two JSON texts mean the same value, apart from the order of members and the spelling of numbers.
+/// Whether two JSON texts are the same value, regardless of member order and number notation.
 pub fn same_value(a: &[u8], b: &[u8]) -> bool {
     match (serde_json::from_slice::<serde_json::Value>(a), serde_json::from_slice::<serde_json::Value>(b)) {
         (Ok(a), Ok(b)) => a == b,

@@ -1,4 +1,4 @@
-//! General formats as pure functions: no socket, no file, and no knowledge of any protocol.
+//! General formats as pure functions: no I/O, and no knowledge of any protocol.
 
 pub mod cache_key;
 pub mod doc;

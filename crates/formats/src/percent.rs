@@ -1,16 +1,16 @@
-//! Percent-encoding of addresses, strict: what is not properly encoded is not decoded at all.
+//! Strict percent-encoding of URIs: malformed input is rejected.
 
-/// Characters that never need encoding.
+/// RFC 3986's unreserved characters, which never need encoding.
 pub fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Characters that mean something in an address.
+/// RFC 3986's reserved characters, which have a meaning in a URI.
 pub fn is_reserved(byte: u8) -> bool {
     b":/?#[]@!$&'()*+,;=".contains(&byte)
 }
 
-/// Appends `text`; what `keep` refuses is encoded.
+/// Appends `text`, encoding every byte for which `keep` is false.
 pub fn push_encoded(out: &mut String, text: &str, keep: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
@@ -24,7 +24,7 @@ pub fn push_encoded(out: &mut String, text: &str, keep: impl Fn(u8) -> bool) {
     }
 }
 
-/// Decodes once; `None` for a `%` without two digits, and for bytes that are not UTF-8.
+/// Decodes once; `None` for a `%` without two hex digits and for bytes that are not UTF-8.
 pub fn decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

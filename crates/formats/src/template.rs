@@ -1,7 +1,7 @@
-//! Templates in tool files: Jinja syntax over `input`, sandboxed, strict, with fuel.
+//! Templates in tool files: Jinja syntax over `input`, sandboxed, strict, with a fuel limit.
 //!
-//! What a caller sends is only ever data: it is never read as template, never split, and where it is put into a
-//! URL or a header it can't become anything but a value there.
+//! A caller's values are always data: they are never parsed as a template and never split, and in a URL or a
+//! JSON document they are encoded.
 
 use crate::json::{ParseError, Token, Tokenizer};
 use minijinja::value::ValueKind;
@@ -9,40 +9,40 @@ use minijinja::{AutoEscape, Environment, ErrorKind as JinjaKind, UndefinedBehavi
 use std::fmt::Write as _;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
-/// Instructions one rendering may use; an honest template needs a few dozen.
+/// Instructions that one rendering may execute; a typical template needs a few dozen.
 const FUEL: u64 = 20_000;
 /// The largest rendered text in bytes.
 const MAX_RENDERED: usize = 128 << 10;
-/// The same for a page.
+/// The largest rendered page in bytes.
 const MAX_PAGE: usize = 1 << 20;
 const NAME: &str = "template";
-/// The language's own names.
+/// Built-in functions of the template language.
 const FUNCTIONS: &[&str] = &["range", "dict", "namespace", "debug"];
 
-/// Where the rendered text goes, and so how values are put in.
+/// Where the rendered text is used, which decides how values are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One program argument, or a cache key: values as they are.
+    /// A program argument or a cache key: values unencoded.
     Text,
-    /// A page for a person or a model: values as they are, and more of them.
+    /// A page for a person or a model: values unencoded, with a larger size limit.
     Page,
-    /// Part of a URL: values percent-encoded, whatever they hold.
+    /// Part of a URL: values percent-encoded.
     Url,
-    /// A JSON document: values as JSON, strings quoted, so that none can end its own quotes.
+    /// A JSON document: values as JSON, strings quoted and escaped.
     Json,
 }
 
-/// One checked template.
+/// A parsed template.
 pub struct Template {
-    /// `None` for a plain text without markup, by far the most common.
+    /// `None` for plain text without markup, the most common case.
     markup: Option<Environment<'static>>,
     source: String,
-    /// Bytes of the rendered text.
+    /// The largest rendered text in bytes.
     max_bytes: usize,
 }
 
 impl Template {
-    /// Fails with the reason when the markup is broken.
+    /// Fails with the reason when the markup is invalid.
     pub fn parse(source: &str, target: Target) -> Result<Template, String> {
         let has_markup = ["{{", "{%"].iter().any(|mark| source.contains(mark));
         let markup = has_markup.then(|| environment(source, target)).transpose()?;
@@ -50,17 +50,17 @@ impl Template {
         Ok(Template { markup, source: source.to_owned(), max_bytes })
     }
 
-    /// A text in which markup is not markup.
+    /// A literal text; markup in it is not interpreted.
     pub fn plain(text: &str) -> Template {
         Template { markup: None, source: text.to_owned(), max_bytes: text.len() }
     }
 
-    /// As it is written.
+    /// The template text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The text when there is nothing to fill in.
+    /// The text, if it has no markup.
     pub fn literal(&self) -> Option<&str> {
         self.markup.is_none().then_some(self.source.as_str())
     }
@@ -69,7 +69,7 @@ impl Template {
         self.render_in(|| minijinja::Value::from_pairs([("input", input.0.clone())]))
     }
 
-    /// The same with `secrets.NAME`; for headers only, never for what is logged or shown.
+    /// Renders with `secrets.NAME` available; for headers only, never for text that is logged or shown.
     pub fn render_with_secrets(&self, input: &Input, secrets: &[(String, String)]) -> Result<String, Error> {
         self.render_in(|| {
             let secrets = minijinja::Value::from_pairs(secrets.iter().cloned());
@@ -77,7 +77,7 @@ impl Template {
         })
     }
 
-    /// What it takes from outside, such as `input.name`; the functions of the language aside.
+    /// The variables that the template uses, such as `input.name`, without built-in functions.
     pub fn variables(&self) -> Vec<String> {
         let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
         let used = template.into_iter().flat_map(|template| template.undeclared_variables(true));
@@ -86,7 +86,7 @@ impl Template {
         used
     }
 
-    /// The names after `secrets.`; an empty one where they are used as a whole.
+    /// The names after `secrets.`; an empty name where `secrets` is used as a whole.
     pub fn secrets_used(&self) -> Vec<String> {
         let template = self.markup.as_ref().and_then(|environment| environment.get_template(NAME).ok());
         let mut used: Vec<String> = template
@@ -122,7 +122,7 @@ impl Template {
             _ => error.detail().map_or_else(|| error.kind().to_string(), str::to_owned),
         };
         let shown: String = self.source.chars().take(80).collect();
-        Error::new(ErrorKind::InvalidInput, format!("the template {shown:?} cannot be filled in: {what}"))
+        Error::new(ErrorKind::InvalidInput, format!("cannot render the template {shown:?}: {what}"))
             .hint("give the missing argument, or use a default in the file: {{ input.x | default('y') }}")
     }
 }
@@ -144,7 +144,7 @@ impl Input {
 }
 
 /// Built from tokens rather than through serde, so that integers of any size keep their digits. The tokenizer
-/// bounds the depth, and with it this recursion.
+/// limits the depth, and with it this recursion.
 fn value(token: Token<'_>, tokens: &mut Tokenizer<'_>) -> Result<minijinja::Value, ParseError> {
     Ok(match token {
         Token::ObjectStart => {
@@ -180,7 +180,7 @@ fn number(digits: &str) -> minijinja::Value {
     let whole = !digits.contains(['.', 'e', 'E']);
     match digits.parse::<f64>() {
         Ok(float) if !whole => minijinja::Value::from(float),
-        // Larger than any integer type: its digits are what it is.
+        // Larger than any integer type: represented by its digits.
         _ => minijinja::Value::from(digits),
     }
 }
@@ -192,7 +192,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
     environment.set_recursion_limit(50);
     let syntax = minijinja::syntax::SyntaxConfig::builder()
         .keep_trailing_newline(true)
-        // Comments have no use in an argument, but `${#name}` is shell.
+        // `{#` must not start a comment, because `${#name}` is shell syntax.
         .comment_delimiters("{#toolyard-comment", "toolyard-comment#}")
         .build();
     environment.set_syntax(syntax.map_err(|error| error.to_string())?);
@@ -201,7 +201,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
         _ if target == Target::Json && !value.is_undefined() => push_json(out, value),
         ValueKind::Undefined => Err(minijinja::Error::from(JinjaKind::UndefinedError)),
         ValueKind::None => Err(refuse("a value is null")),
-        // Their printed form is nobody's contract; the author must choose one.
+        // They have no canonical text form; the author must choose one.
         ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Plain | ValueKind::Bytes => {
             Err(refuse("a value is a list or an object; use | tojson or | join"))
         }
@@ -213,7 +213,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
     });
     environment.add_template_owned(NAME, source.to_owned()).map_err(|error| {
         let line = error.line().map_or(String::new(), |line| format!(" (line {line} of the template)"));
-        format!("the template is broken: {}{line}", error.detail().unwrap_or("syntax error"))
+        format!("invalid template: {}{line}", error.detail().unwrap_or("syntax error"))
     })?;
     Ok(environment)
 }
@@ -222,7 +222,7 @@ fn refuse(what: &'static str) -> minijinja::Error {
     minijinja::Error::new(JinjaKind::InvalidOperation, what)
 }
 
-/// What `| tojson` made is JSON already.
+/// Safe values, the results of `| tojson`, are JSON already.
 fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Result<(), minijinja::Error> {
     let text = if value.is_safe() {
         value.to_string()
@@ -233,7 +233,7 @@ fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Resul
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// Everything but RFC 3986's unreserved characters, so that no value can start a new part of a URL.
+/// Encodes everything but RFC 3986's unreserved characters, so that no value can start a new part of a URL.
 fn percent_encode(out: &mut minijinja::Output<'_>, text: &str) -> Result<(), minijinja::Error> {
     for &byte in text.as_bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
@@ -245,7 +245,7 @@ fn percent_encode(out: &mut minijinja::Output<'_>, text: &str) -> Result<(), min
     Ok(())
 }
 
-/// A buffer that refuses to grow past the bound.
+/// A buffer with a size limit.
 struct BoundedWriter {
     bytes: Vec<u8>,
     max_bytes: usize,
@@ -298,8 +298,8 @@ mod tests {
             ("{{ input.n }}", r#"{"n":null}"#, "null"),
             ("{{ input.l }}", r#"{"l":[1]}"#, "tojson"),
             ("{% for i in range(100000) %}x{% endfor %}", "{}", ""),
-            ("{% if %}", "{}", "broken"),
-            ("{% include 'x' %}", "{}", "broken"),
+            ("{% if %}", "{}", "invalid template"),
+            ("{% include 'x' %}", "{}", "invalid template"),
         ] {
             let error = render(source, Target::Text, input).expect_err(source);
             assert!(error.contains(what), "{source}: {error}");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_takes_from_outside_is_known() {
+    fn the_variables_of_a_template_are_known() {
         let source = "{% for i in range(3) %}{{ i }}{{ loop.index }}{% endfor %}{% set a = 1 %}{{ a }}{{ input.x.y }}{{ b }}";
         let template = Template::parse(source, Target::Page).unwrap();
         assert_eq!(template.variables(), ["b", "input.x.y"]);

@@ -1,7 +1,7 @@
-//! Templates of addresses (RFC 6570) that can be read backwards: from an address to the values it was made of.
+//! URI templates (RFC 6570) that can be matched: a URI yields the values of its variables.
 //!
-//! `{name}` and, at the very end, `{+name}` can be matched without doubt. Whatever would leave a doubt is refused when
-//! the template is read, so that an address never has two meanings.
+//! Only `{name}` and, at the very end, `{+name}` match unambiguously. Templates that would be ambiguous are
+//! rejected when parsed.
 
 use crate::percent::{decode, is_reserved, is_unreserved};
 
@@ -16,7 +16,7 @@ enum Part {
     Literal(String),
     Variable {
         name: String,
-        /// `{+name}`: the value may hold slashes and other signs.
+        /// `{+name}`: the value may contain reserved characters such as slashes.
         rest: bool,
     },
 }
@@ -28,7 +28,7 @@ impl UriTemplate {
     /// Fails with the reason.
     pub fn parse(source: &str) -> Result<UriTemplate, String> {
         if source.len() > MAX_LENGTH {
-            return Err(format!("it has {} bytes; at most {MAX_LENGTH} are taken", source.len()));
+            return Err(format!("it has {} bytes; the limit is {MAX_LENGTH}", source.len()));
         }
         let mut parts = Vec::new();
         let mut left = source;
@@ -60,7 +60,7 @@ impl UriTemplate {
         })
     }
 
-    /// The values that make `uri` of this template, decoded; `None` when no values do. No value is empty.
+    /// The decoded values of the variables in `uri`; `None` if it does not match. No value is empty.
     pub fn matches(&self, uri: &str) -> Option<Vec<(&str, String)>> {
         let mut values = Vec::new();
         let mut left = uri;
@@ -88,26 +88,26 @@ impl UriTemplate {
             return Err("it has no variable, such as {id}".to_owned());
         }
         if names.len() > MAX_VARIABLES {
-            return Err(format!("it has {} variables; at most {MAX_VARIABLES} are taken", names.len()));
+            return Err(format!("it has {} variables; the limit is {MAX_VARIABLES}", names.len()));
         }
         if let Some((i, name)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-            return Err(format!("the variable '{name}' stands there twice (number {})", i + 1));
+            return Err(format!("the variable '{name}' is used twice (again as number {})", i + 1));
         }
         for pair in self.parts.windows(2) {
             match pair {
                 [Part::Variable { name, rest: true }, _] => {
                     return Err(format!(
-                        "{{+{name}}} must stand at the end: what follows could be part of it"
+                        "{{+{name}}} must be at the end: text after it could be part of the value"
                     ));
                 }
                 [Part::Variable { name, .. }, Part::Variable { name: next, .. }] => {
-                    return Err(format!("nothing parts {{{name}}} from the variable '{next}' after it"));
+                    return Err(format!("variables {{{name}}} and {{{next}}} need a separator such as '/'"));
                 }
                 [Part::Variable { name, .. }, Part::Literal(literal)]
                     if !literal.starts_with(|c: char| is_reserved(c as u32 as u8)) =>
                 {
                     return Err(format!(
-                        "after {{{name}}} comes '{literal}', which could be part of the value; put a sign such as '/' between"
+                        "'{literal}' after {{{name}}} could be part of the value; put a separator such as '/' between them"
                     ));
                 }
                 _ => {}
@@ -117,19 +117,19 @@ impl UriTemplate {
     }
 }
 
-/// Literals are ASCII already when this holds.
+/// Accepts only ASCII literals that are properly percent-encoded.
 fn check_literal(literal: &str) -> Result<(), String> {
     if literal.contains('}') {
         return Err("a '}' has no '{'".to_owned());
     }
-    let bad = literal.chars().find(|&c| !c.is_ascii() || !is_part_of_address(c as u8));
+    let bad = literal.chars().find(|&c| !c.is_ascii() || !is_uri_character(c as u8));
     if let Some(bad) = bad {
-        return Err(format!("the character {bad:?} has no place in an address; percent-encode it"));
+        return Err(format!("the character {bad:?} is not allowed in a URI; percent-encode it"));
     }
     decode(literal).map(|_| ()).ok_or_else(|| "it is not properly percent-encoded".to_owned())
 }
 
-fn is_part_of_address(byte: u8) -> bool {
+fn is_uri_character(byte: u8) -> bool {
     is_unreserved(byte) || is_reserved(byte) || byte == b'%'
 }
 
@@ -141,17 +141,17 @@ fn variable(expression: &str) -> Result<Part, String> {
     };
     if let Some(operator) = name.chars().next().filter(|c| "#./;?&=,!@|+".contains(*c)) {
         return Err(format!(
-            "the operator '{operator}' in {shown} cannot be read backwards; only {{name}} and, at the end, {{+name}} can"
+            "unsupported operator '{operator}' in {shown}; use {{name}} or, at the end, {{+name}}"
         ));
     }
     if name.contains(',') {
-        return Err(format!("{shown} holds several variables; give each its own braces"));
+        return Err(format!("{shown} has several variables; give each its own braces"));
     }
     if name.contains([':', '*']) {
-        return Err(format!("{shown} has a modifier (':' or '*'), which cannot be read backwards"));
+        return Err(format!("{shown} has an unsupported modifier (':' or '*')"));
     }
     if name.is_empty() || name.len() > 64 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        return Err(format!("{shown}: a variable's name is 1 to 64 letters, digits and '_'"));
+        return Err(format!("{shown}: a variable name is 1 to 64 letters, digits and '_'"));
     }
     Ok(Part::Variable { name: name.to_owned(), rest })
 }
@@ -162,7 +162,7 @@ mod tests {
     use crate::percent::push_encoded;
     use proptest::prelude::*;
 
-    /// As RFC 6570 says in section 3.2.
+    /// Expansion as defined in section 3.2 of RFC 6570.
     fn expand(template: &UriTemplate, values: &[String]) -> String {
         let mut values = values.iter();
         let mut out = String::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gives_its_values_back() {
+    fn a_uri_yields_the_values_of_its_variables() {
         let found = |template, uri| values(template, uri).unwrap_or_default();
         assert_eq!(found("test://template/{id}/data", "test://template/123/data"), ["123"]);
         assert_eq!(found("a:{x}/{y}", "a:1%2F2/%C3%A4"), ["1/2", "ä"]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_doubt_is_refused_with_the_reason() {
+    fn ambiguous_templates_are_rejected_with_the_reason() {
         for (template, reason) in [
             ("a:b", "no variable"),
             ("a:{x", "no '}'"),
@@ -223,13 +223,13 @@ mod tests {
             ("a:{x,y}", "several variables"),
             ("a:{x:3}", "modifier"),
             ("a:{x*}", "modifier"),
-            ("a:{x}{y}", "nothing parts"),
+            ("a:{x}{y}", "need a separator"),
             ("a:{x}-{y}", "could be part of the value"),
             ("a:{x}%20", "could be part of the value"),
-            ("a:{+x}/b", "must stand at the end"),
+            ("a:{+x}/b", "must be at the end"),
             ("a:{x}/{x}", "twice"),
-            ("a: {x}", "has no place"),
-            ("a:ä{x}", "has no place"),
+            ("a: {x}", "not allowed in a URI"),
+            ("a:ä{x}", "not allowed in a URI"),
             ("a:%zz{x}", "percent-encoded"),
         ] {
             let error = UriTemplate::parse(template).expect_err(template);
@@ -268,7 +268,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_stumble(template in ".{0,40}", uri in ".{0,60}") {
+        fn no_text_makes_it_panic(template in ".{0,40}", uri in ".{0,60}") {
             if let Ok(template) = UriTemplate::parse(&template) {
                 let _ = template.matches(&uri);
             }

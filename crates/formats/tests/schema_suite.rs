@@ -1,7 +1,7 @@
-//! The JSON-Schema-Test-Suite's required cases, both drafts, against our compiled schemas.
+//! Runs the required cases of the JSON-Schema-Test-Suite, both drafts, against the compiled schemas.
 //!
-//! `scripts/test` unpacks the suite and names its folder in `YARD_SCHEMA_SUITE`. Cases that need a schema from
-//! elsewhere are part of the test too: they must be refused, because nothing is ever fetched.
+//! `scripts/test` unpacks the suite and names its folder in `YARD_SCHEMA_SUITE`. Schemas with external
+//! references must be rejected, because nothing is ever fetched.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! `fuzz [CASES] [TARGET]`: so many cases for each target, or for one. Prints a line for each; ends with 1 at a finding.
+//! `fuzz [CASES] [TARGET]`: fuzzes each target, or one; prints a line per target; exits with 1 on a finding.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people, not a library")]
 
 use std::path::Path;
@@ -28,10 +28,10 @@ fn run(cases: u64, wanted: Option<&str>) -> Result<(), String> {
     let mut all = targets::all(&folder)?;
     if let Some(name) = wanted {
         let names: Vec<&str> = all.iter().map(|target| target.name).collect();
-        let there = format!("there is no target '{name}'; there are {}", names.join(", "));
+        let unknown = format!("unknown target '{name}'; expected one of {}", names.join(", "));
         all.retain(|target| target.name == name);
         if all.is_empty() {
-            return Err(there);
+            return Err(unknown);
         }
     }
     for target in &all {
@@ -49,6 +49,6 @@ fn run(cases: u64, wanted: Option<&str>) -> Result<(), String> {
             report.took
         );
     }
-    // The audit log of the calls that were made.
+    // It contains the audit log of the calls.
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }

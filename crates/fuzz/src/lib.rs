@@ -1,7 +1,7 @@
-//! Hostile input, made from a small corpus by mutation, for everything that reads what others wrote.
+//! Mutation fuzzer: mutates a small corpus into hostile input for everything that parses untrusted data.
 //!
-//! The same seed makes the same cases. A case must neither panic, nor take long, nor take much memory, and many cases
-//! together must leave no memory behind.
+//! The same seed gives the same cases. A case must not panic, take long or use much memory, and many cases
+//! together must not leak memory.
 
 mod memory;
 mod mutate;

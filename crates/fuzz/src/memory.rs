@@ -1,4 +1,4 @@
-//! Counts what is allocated, so that a case that takes too much is seen, and a million cases that leave something behind.
+//! A counting allocator, which detects cases that use too much memory and leaks over many cases.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ pub fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Forgets the highest use so far and gives the present one.
+/// Resets the peak and returns the bytes in use.
 pub fn reset_peak() -> usize {
     let live = live();
     PEAK.store(live, Ordering::Relaxed);
     live
 }
 
-/// The highest use since the last reset.
+/// The peak since the last reset, in bytes.
 pub fn peak() -> usize {
     PEAK.load(Ordering::Relaxed)
 }
@@ -33,7 +33,7 @@ fn record_alloc(bytes: usize) {
     PEAK.fetch_max(live, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator as it came; only counters are kept beside it.
+// SAFETY: every call is forwarded unchanged to the system allocator; only counters are updated.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         record_alloc(layout.size());

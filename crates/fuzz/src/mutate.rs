@@ -1,9 +1,9 @@
-//! Makes new inputs from known ones: flips, cuts, copies, splices, and words that readers look for.
+//! Mutates known inputs: bit flips, cuts, copies, splices, and dictionary words.
 
-/// Inputs grow no longer than this.
+/// Maximum size of an input.
 const MAX_SIZE: usize = 64 * 1024;
 
-/// Pieces that mean something to one reader or another.
+/// Tokens that some parser treats specially.
 const DICTIONARY: &[&str] = &[
     "{",
     "}",
@@ -99,7 +99,7 @@ const DICTIONARY: &[&str] = &[
     "limits: ",
 ];
 
-/// A small generator of numbers; the same seed gives the same numbers.
+/// A small seeded random number generator.
 pub struct Random(u64);
 
 impl Random {
@@ -161,7 +161,7 @@ fn change(random: &mut Random, pool: &[Vec<u8>], input: &mut Vec<u8>) {
             input.splice(at..at, noise);
         }
         7 => {
-            // Once more somewhere else.
+            // Copies a piece to another position.
             let piece = input[at..end].to_vec();
             let place = random.below(input.len() + 1);
             input.splice(place..place, piece);
@@ -173,7 +173,7 @@ fn change(random: &mut Random, pool: &[Vec<u8>], input: &mut Vec<u8>) {
             input.extend_from_slice(&other[from..]);
         }
         _ => {
-            // Many times in a row: depth, and lists without end.
+            // Repeats a piece: deep nesting and long lists.
             let piece = input[at..end].to_vec();
             let times = 1 << random.below(11);
             if piece.len() * times < MAX_SIZE {

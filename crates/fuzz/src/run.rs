@@ -1,4 +1,4 @@
-//! Runs cases on one target and watches them.
+//! Runs cases on one target and checks their time and memory.
 
 use crate::memory;
 use crate::mutate::{Random, mutate};
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Inputs that are kept because they made a reader do something new.
+/// Maximum number of new kinds of answers whose inputs join the pool.
 const MAX_POOL: usize = 2000;
 const MAX_POOL_INPUT: usize = 8 * 1024;
 
-/// What a run may cost.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub cases: u64,
     pub seed: u64,
-    /// For one case.
+    /// Maximum time of one case.
     pub time: Duration,
-    /// Bytes that one case may take.
+    /// Bytes that one case may allocate.
     pub memory: usize,
-    /// Bytes that may be in use at the end beyond what was in use after the first tenth.
+    /// Maximum growth of the bytes in use from the first tenth of the run to its end.
     pub growth: usize,
 }
 
@@ -33,20 +33,20 @@ impl Limits {
     }
 }
 
-/// How it went.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Report {
     pub cases: u64,
-    /// Different ways in which the target answered.
+    /// Number of different kinds of answers.
     pub answers: usize,
     pub slowest: Duration,
-    /// The most bytes that one case took.
+    /// Peak allocation of one case, in bytes.
     pub most: usize,
     pub growth: usize,
     pub took: Duration,
 }
 
-/// Runs the corpus as it is and then mutations of it. The error says what went wrong and where the input is kept.
+/// Runs the corpus, then mutations of it. The error says what went wrong and where the input is saved.
 pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> Result<Report, String> {
     let mut pool = read_corpus(corpus)?;
     let known = pool.len() as u64;
@@ -62,7 +62,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         growth: 0,
         took: Duration::ZERO,
     };
-    // What was in use after the first tenth, and what we ourselves keep since.
+    // Bytes in use after the first tenth, and bytes added to the pool since.
     let (mut settled, mut pool_bytes) = (0, 0);
     for case in 0..report.cases {
         if case == report.cases / 10 {
@@ -78,7 +78,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         let wrong = match &answer {
             Err(_) => Some("it panicked".to_owned()),
             Ok(_) if took > limits.time => Some(format!("it took {took:?}")),
-            Ok(_) if most > limits.memory => Some(format!("it took {most} bytes")),
+            Ok(_) if most > limits.memory => Some(format!("it allocated {most} bytes")),
             Ok(_) => None,
         };
         if let Some(what) = wrong {
@@ -86,7 +86,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         }
         report.slowest = report.slowest.max(took);
         report.most = report.most.max(most);
-        // Large ones would make all that follow slow.
+        // Large inputs would slow down all later cases.
         if seen.len() < MAX_POOL
             && input.len() < MAX_POOL_INPUT
             && answer.is_ok_and(|answer| seen.insert(answer))
@@ -100,15 +100,18 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
     report.took = begun.elapsed();
     report.growth = memory::live().saturating_sub(settled + pool_bytes);
     if report.growth > limits.growth {
-        return Err(format!("{}: {} bytes more are in use at the end", target.name, report.growth));
+        return Err(format!(
+            "{}: memory leak, {} more bytes are in use at the end",
+            target.name, report.growth
+        ));
     }
     Ok(report)
 }
 
-/// Sees to it that a case without end is found: its input is kept, and the process ends.
+/// Detects a case that hangs: saves its input and aborts the process.
 struct Watchdog(Arc<Mutex<Case>>);
 
-/// What runs now, and since when.
+/// The start time and input of the running case.
 type Case = Option<(Instant, Vec<u8>)>;
 
 impl Watchdog {
@@ -120,7 +123,7 @@ impl Watchdog {
                 if let Some((since, input)) = &*lock(&current)
                     && since.elapsed() > limit
                 {
-                    // Nobody is left to tell if this fails; the end of the process is seen either way.
+                    // Errors are ignored: the abort shows that a case hangs.
                     let _ = file.parent().map(std::fs::create_dir_all);
                     let _ = std::fs::write(&file, input);
                     std::process::abort();
@@ -147,14 +150,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The files of the folder in the order of their names.
 fn read_corpus(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let failed = |error: std::io::Error| format!("the corpus {} cannot be read: {error}", folder.display());
+    let failed = |error: std::io::Error| format!("cannot read the corpus {}: {error}", folder.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         files.push(entry.map_err(failed)?.path());
     }
     files.sort();
     let read = files.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    if read.is_empty() { Err(format!("{} is empty", folder.display())) } else { Ok(read) }
+    if read.is_empty() { Err(format!("the corpus {} is empty", folder.display())) } else { Ok(read) }
 }
 
 fn save_finding(name: &str, findings: &Path, case: u64, input: &[u8], what: &str) -> String {
@@ -162,6 +165,6 @@ fn save_finding(name: &str, findings: &Path, case: u64, input: &[u8], what: &str
     let saved = std::fs::create_dir_all(findings).and_then(|()| std::fs::write(&file, input));
     match saved {
         Ok(()) => format!("{name}, case {case}: {what}; its input is in {}", file.display()),
-        Err(error) => format!("{name}, case {case}: {what}; its input could not be kept: {error}"),
+        Err(error) => format!("{name}, case {case}: {what}; its input could not be saved: {error}"),
     }
 }

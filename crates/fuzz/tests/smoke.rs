@@ -5,7 +5,7 @@ use std::path::Path;
 use toolyard_fuzz::{Limits, fuzz, targets};
 
 #[test]
-fn no_reader_stumbles_over_hostile_input() {
+fn no_target_fails_on_hostile_input() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::temp_dir().join(format!("toolyard-fuzz-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

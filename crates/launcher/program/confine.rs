@@ -1,7 +1,7 @@
-//! Carrying out a script, in the tool's process, before the tool is executed.
+//! Runs a launch script in the tool's process, before the tool is executed.
 //!
-//! A step that fails fails the start. What the script holds was checked by the daemon, yet every read from it is
-//! bounded: a script cut short is a failed step, never a weaker wall.
+//! If a step fails, the tool is not started. The daemon has validated the script, yet every read from it is
+//! bounded: a truncated script is a failed step, never a weaker sandbox.
 
 use core::cell::UnsafeCell;
 
@@ -16,7 +16,7 @@ static SCRIPT: Buffer = Buffer(UnsafeCell::new([0; opcodes::MAX]));
 const EINVAL: isize = -22;
 const MAX_CAPABILITY: usize = 64;
 
-/// A step that could not be done.
+/// A step that failed.
 pub struct StepError {
     pub step: i32,
     pub errno: i32,
@@ -25,12 +25,12 @@ pub struct StepError {
 #[derive(Clone, Copy)]
 pub struct LaunchScript {
     bytes: &'static [u8],
-    /// The namespaces to make with the tool's process.
+    /// Clone flags of the namespaces to create with the tool's process.
     pub namespaces: usize,
 }
 
 impl LaunchScript {
-    /// Reads the script that the daemon wrote before it started us.
+    /// Reads the script that the daemon wrote before it started the launcher.
     pub fn receive() -> Result<LaunchScript, isize> {
         let buffer = unsafe { &mut *SCRIPT.0.get() };
         let mut have = 0;
@@ -52,7 +52,7 @@ impl LaunchScript {
         Ok(LaunchScript { bytes: unsafe { &(&*SCRIPT.0.get())[opcodes::HEADER..want] }, namespaces })
     }
 
-    /// Runs every step. `own_userns`: the tool is in a user namespace of its own.
+    /// Runs every step. `own_userns`: the tool has its own user namespace.
     pub fn apply(self, own_userns: bool) -> Result<(), StepError> {
         let mut reader = Reader { left: self.bytes };
         let mut state = State { root: -1, ruleset: -1, own_userns };
@@ -64,7 +64,7 @@ impl LaunchScript {
             }
             step += 1;
         }
-        // Namespaces and paths that were opened on the way.
+        // Closes namespaces and paths opened by the steps.
         sys::close_from(CONTROL + 1);
         Ok(())
     }
@@ -106,7 +106,8 @@ fn step(op: u8, script: &mut Reader, state: &mut State) -> Option<isize> {
         opcodes::PIVOT => pivot(state),
         opcodes::CHDIR => sys::change_dir(script.text()?),
         opcodes::LIMIT => {
-            let (resource, soft, hard, own) = (script.number()?, script.long()?, script.long()?, script.number()?);
+            let (resource, soft, hard, own) =
+                (script.number()?, script.long()?, script.long()?, script.number()?);
             if own == 0 || state.own_userns { sys::set_limit(resource as usize, soft, hard) } else { 0 }
         }
         opcodes::LISTEN => listen(script.number()? as u16),
@@ -133,7 +134,7 @@ fn step(op: u8, script: &mut Reader, state: &mut State) -> Option<isize> {
         }
         opcodes::SEND_VIEW => send(opcodes::TAG_VIEW, sys::open_read(b"/proc/self/ns/mnt\0")),
         opcodes::ENTER_VIEW => {
-            // What is entered is everyone's; what is mounted next must not be.
+            // The view is shared; later mounts must not be.
             let entered = sys::set_namespace(script.number()? as usize, sys::CLONE_NEWNS);
             if entered < 0 { entered } else { sys::unshare(sys::CLONE_NEWNS) }
         }
@@ -143,8 +144,8 @@ fn step(op: u8, script: &mut Reader, state: &mut State) -> Option<isize> {
     })
 }
 
-/// An empty tmpfs on top of `/`: the old root stays what absolute paths mean, the new one is entered by its
-/// descriptor, and no folder of the machine is needed to put it on.
+/// Mounts an empty tmpfs on top of `/`: absolute paths still refer to the old root, the new one is entered by
+/// its descriptor, and no folder of the host is needed as mount point.
 fn new_root(state: &mut State) -> isize {
     let private = sys::mount(b"none\0", b"/\0", b"\0", sys::MS_REC | sys::MS_PRIVATE, b"\0");
     if private < 0 {
@@ -163,7 +164,7 @@ fn pivot(state: &State) -> isize {
         sys::pivot_here(),
         sys::detach_here(),
         sys::change_dir(b"/\0"),
-        // The tool may own it, and then could fill it.
+        // The tool may own the root and could otherwise fill it.
         sys::set_mount(state.root as usize, sys::MOUNT_RDONLY | sys::MOUNT_NOSUID | sys::MOUNT_NODEV, 0),
     ];
     sys::close(state.root as usize);
@@ -171,7 +172,7 @@ fn pivot(state: &State) -> isize {
 }
 
 fn bind(attributes: u32, source: &[u8], path: &[u8]) -> isize {
-    // No link is followed: the daemon resolved them, and a tool may have put one there since.
+    // Links are not followed: the daemon resolved them, and a tool may have created one since.
     let path_fd = sys::open_path(source);
     if path_fd < 0 {
         return path_fd;
@@ -209,7 +210,7 @@ fn rule(ruleset: isize, access: u64, path_fd: isize) -> isize {
     result
 }
 
-/// Brings up the loopback of the namespace and sends the daemon a socket that listens there.
+/// Brings up the namespace's loopback interface and sends the daemon a socket listening on it.
 fn listen(port: u16) -> isize {
     let socket = sys::tcp_socket();
     if socket < 0 {
@@ -226,24 +227,24 @@ fn listen(port: u16) -> isize {
     result
 }
 
-/// Gives the daemon a descriptor, with a byte that says what it is.
-fn send(what: u8, descriptor: isize) -> isize {
+/// Sends a descriptor to the daemon with a tag byte.
+fn send(tag: u8, descriptor: isize) -> isize {
     if descriptor < 0 {
         return descriptor;
     }
-    let result = sys::send_descriptor(CONTROL, &[what], descriptor as i32);
+    let result = sys::send_descriptor(CONTROL, &[tag], descriptor as i32);
     sys::close(descriptor as usize);
     result.min(0)
 }
 
 fn drop_privileges() -> isize {
-    let promised = sys::no_new_privileges();
-    if promised < 0 {
-        return promised;
+    let result = sys::no_new_privileges();
+    if result < 0 {
+        return result;
     }
     for capability in 0..MAX_CAPABILITY {
-        // Past the last one, or without the right to give it up: then no exec can use it either, since
-        // no-new-privileges lets no exec gain anything.
+        // Fails past the last capability, or without CAP_SETPCAP; then no_new_privs already keeps an exec
+        // from gaining capabilities.
         if sys::drop_bounding_capability(capability) < 0 {
             break;
         }
@@ -283,7 +284,7 @@ impl Reader {
         Some(u64::from(self.number()?) | u64::from(self.number()?) << 32)
     }
 
-    /// With its NUL.
+    /// Includes the NUL.
     fn text(&mut self) -> Option<&'static [u8]> {
         let end = self.left.iter().position(|byte| *byte == 0)?;
         self.take(end + 1)

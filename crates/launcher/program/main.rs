@@ -1,14 +1,14 @@
-//! The launcher: a program of a few kilobytes between the daemon and one tool, so that the tool's whole
-//! process tree can be held and killed without forking the daemon.
+//! The launcher: a small program between the daemon and one tool, which contains and kills the tool's whole
+//! process tree, so that the daemon need not fork.
 //!
 //! `argv` is `[name, flags, program, tool argv0, …]`, `envp` and the working directory are the tool's,
-//! descriptors 0–2 are its stdio and 3 is the control socket. The daemon starts it with every signal blocked,
-//! so that nothing but SIGKILL ends it before its tool. When the daemon closes or shuts down its end of the
-//! socket, or dies, the tree is killed; when the tool ends, whatever it left behind is killed and then a
-//! `Record` is sent. With the flag for it, a `script` that confines the tool is read from the socket first.
+//! descriptors 0–2 are its stdio and 3 is the control socket. The daemon starts it with all signals blocked,
+//! so that only SIGKILL ends it before its tool. When the daemon closes or shuts down its end of the socket,
+//! or dies, the tree is killed. When the tool exits, its remaining descendants are killed and a `Record` is
+//! sent. With `FLAG_SCRIPT`, a launch script that sets up the sandbox is read from the socket first.
 //!
-//! One process, no threads, no allocation. It has no C library because exec, page faults and dynamic linking
-//! of an ordinary program cost more than everything done here.
+//! One process, no threads, no allocation, no C library: exec, page faults and dynamic linking of an ordinary
+//! program would cost more than everything done here.
 
 #![no_std]
 #![no_main]
@@ -35,19 +35,19 @@ pub type ToolResult = Result<i32, Failure>;
 pub struct Failure {
     pub stage: u8,
     pub errno: i32,
-    /// The step of the script that failed, if it was one.
+    /// The step of the script that failed, if any.
     pub step: i32,
 }
 
 impl Failure {
-    /// `result` is a negative result of a system call.
+    /// `result` is the negative result of a system call.
     pub fn setup(result: isize) -> Failure {
         Failure { stage: record::STAGE_SETUP, errno: -result as i32, step: 0 }
     }
 }
 
 /// # Safety
-/// `stack` is what the kernel left there: argc, argv, NULL, envp, NULL.
+/// `stack` is the initial stack from the kernel: argc, argv, NULL, envp, NULL.
 pub unsafe extern "C" fn start(stack: *const usize) -> ! {
     let argc = unsafe { *stack };
     let argv = unsafe { stack.add(1) }.cast::<*const u8>();
@@ -67,9 +67,9 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
     sys::exit(0)
 }
 
-/// Lets go of what is not ours and takes the script, if there is one.
+/// Closes inherited descriptors and receives the script, if there is one.
 fn prepare(flags: &[u8]) -> Result<(), isize> {
-    // With a script come the descriptors of shared namespaces; carrying it out closes them.
+    // With a script, the descriptors of shared namespaces stay open; running it closes them.
     let first = if flags.contains(&record::FLAG_SCRIPT) { opcodes::FD_VIEW + 1 } else { CONTROL + 1 };
     let closed = sys::close_from(first);
     if closed < 0 {
@@ -81,7 +81,7 @@ fn prepare(flags: &[u8]) -> Result<(), isize> {
     Ok(())
 }
 
-/// Tries the ways to hold a tree in the order of `flags`; the first that can be set up runs the tool.
+/// Tries the containment levels in the order of `flags`; runs the tool at the first that can be set up.
 fn run_contained(flags: &[u8], record: &mut Record) {
     let join = flags.contains(&record::FLAG_JOIN);
     for &level in flags {
@@ -98,7 +98,7 @@ fn run_contained(flags: &[u8], record: &mut Record) {
                 record.errno = failure.errno;
                 continue;
             }
-            // Half inside a namespace there is no way back to another level.
+            // After entering a namespace, no other level can be tried.
             Err(failure) => Err(Failure::setup(-(failure.errno as isize))),
             Ok(()) if level == record::LEVEL_SUBREAPER => subreaper::run(),
             Ok(()) => namespace::run(level == record::LEVEL_USER_PID_NAMESPACE && !join),
@@ -111,7 +111,7 @@ fn run_contained(flags: &[u8], record: &mut Record) {
     }
 }
 
-/// A level that could not be set up, and whether something irreversible was done before.
+/// A level that could not be set up, and whether an irreversible step had already been taken.
 pub struct LevelError {
     pub irreversible: bool,
     pub errno: i32,

@@ -1,5 +1,5 @@
-//! The functions compiled code may call although nobody wrote the call. The index is opaque because a plain
-//! byte loop would be recognised and turned back into a call of the function it is in.
+//! The functions that the compiler may insert calls to. The index is opaque, because the compiler would turn
+//! a plain byte loop into a call of the function that contains it.
 
 macro_rules! opaque {
     ($value:expr) => {
@@ -67,6 +67,6 @@ unsafe extern "C" fn strlen(text: *const u8) -> usize {
     i
 }
 
-/// Named by the unwind tables of the precompiled `core`; never called, since a panic aborts.
+/// Referenced by the unwind tables of the precompiled `core`; never called, since a panic aborts.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

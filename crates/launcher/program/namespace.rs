@@ -1,17 +1,17 @@
-//! Holding the tree in a pid namespace: when its first process ends, the kernel kills every other one.
+//! Contains the tree in a pid namespace: when its first process exits, the kernel kills all others.
 //!
-//! The first process is an init that shares our memory and descriptors and does nothing but wait for the
-//! control socket to close. The tool is its sibling, our own child, so that we get its wait status directly
-//! and it keeps the signal behaviour of an ordinary process, which pid 1 does not have.
+//! The first process is an init that shares the launcher's memory and descriptors and only waits for the
+//! control socket to close. The tool is its sibling and the launcher's child, so that the launcher gets its
+//! wait status and the tool has the signal behaviour of an ordinary process, unlike pid 1.
 
 use core::cell::UnsafeCell;
 
 use crate::sys::{self, PollFd};
-use crate::{CONTROL, ToolResult, Failure, LevelError, opcodes, tool};
+use crate::{CONTROL, Failure, LevelError, ToolResult, opcodes, tool};
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u8; 4096]>);
-// SAFETY: only the init, of which there is one, runs on it.
+// SAFETY: used only by the single init process.
 unsafe impl Sync for Stack {}
 static STACK: Stack = Stack(UnsafeCell::new([0; 4096]));
 
@@ -20,7 +20,7 @@ pub fn enter() -> Result<(), LevelError> {
     unshare(sys::CLONE_NEWPID)
 }
 
-/// Enters a user namespace of our own user that is there already; making one for each tool costs more.
+/// Joins an existing user namespace of the same user, which is cheaper than creating one for each tool.
 pub fn join_as_user() -> Result<(), LevelError> {
     let joined = sys::set_namespace(opcodes::FD_USERNS, sys::CLONE_NEWUSER);
     if joined < 0 {
@@ -29,17 +29,17 @@ pub fn join_as_user() -> Result<(), LevelError> {
     unshare(sys::CLONE_NEWPID).map_err(|failure| LevelError { irreversible: true, ..failure })
 }
 
-/// Works for ordinary users where user namespaces are allowed; user and group stay what they were.
+/// Works for ordinary users where user namespaces are allowed; user and group ids stay the same.
 pub fn enter_as_user() -> Result<(), LevelError> {
     let (uid, gid) = (sys::effective_uid(), sys::effective_gid());
     unshare(sys::CLONE_NEWUSER | sys::CLONE_NEWPID)?;
-    // The kernel accepts a group map from an ordinary user only once setgroups is given up.
+    // The kernel accepts a group map from an ordinary user only after setgroups is denied.
     put(b"/proc/self/setgroups\0", b"deny")?;
     put_identity(b"/proc/self/uid_map\0", uid)?;
     put_identity(b"/proc/self/gid_map\0", gid)
 }
 
-/// Runs the tool; returns when the namespace is empty. `own_userns`: it came with a user namespace.
+/// Runs the tool; returns when the namespace is empty. `own_userns`: it has its own user namespace.
 pub fn run(own_userns: bool) -> ToolResult {
     let flags = sys::CLONE_VM | sys::CLONE_FILES | sys::SIGCHLD;
     let top = unsafe { STACK.0.get().add(1) }.cast();
@@ -52,15 +52,14 @@ pub fn run(own_userns: bool) -> ToolResult {
     if let Ok(pid) = started {
         sys::wait(pid, &mut status, 0);
     }
-    // The init's end is complete only when everything else in the namespace is dead.
+    // The init can be reaped only after all other processes of the namespace are dead.
     sys::kill(init, sys::SIGKILL);
     sys::wait(init, &mut 0, 0);
     started.and_then(|_| tool::exit_result(status))
 }
 
-/// The first process of the namespace. It watches the socket itself, which also covers the moment before
-/// `die_with_parent` takes effect: should the launcher be killed just then, the daemon's hanging up still ends
-/// the tree.
+/// The first process of the namespace. It polls the socket itself: if the launcher is killed before
+/// `die_with_parent` takes effect, the tree still ends when the daemon closes the socket.
 extern "C" fn init_main() -> ! {
     sys::die_with_parent();
     sys::ignore_sigchld();

@@ -1,12 +1,12 @@
-//! Holding the tree where namespaces are refused: orphans become our children, and we kill our children until
-//! none is left. Weaker than a namespace, since a tool of the same user can kill us first.
+//! Contains the tree without namespaces: orphans become children of the launcher, which kills all its
+//! children. Weaker than a namespace, since a tool of the same user can kill the launcher first.
 
 use crate::sys::{self, PollFd};
-use crate::{CONTROL, ToolResult, Failure, LevelError, tool};
+use crate::{CONTROL, Failure, LevelError, ToolResult, tool};
 
-/// Our children as the mounted /proc numbers us, which may differ from what `getpid` says.
+/// Our children, by the pid in the mounted /proc, which may differ from `getpid`.
 const CHILDREN: &[u8] = b"/proc/thread-self/children\0";
-/// How often to look again for children that appeared while the list was read.
+/// Interval of re-reading the list, which may miss children that appear meanwhile.
 const AGAIN_MS: i64 = 10;
 
 pub fn enter() -> Result<(), LevelError> {
@@ -23,7 +23,7 @@ pub fn enter() -> Result<(), LevelError> {
 
 /// Runs the tool; returns when no descendant is left.
 pub fn run() -> ToolResult {
-    // The daemon starts us so already; without it we would wait for ever, so don't depend on it.
+    // The daemon already blocks them, but without this the loop below could wait forever.
     sys::block_signals(u64::MAX);
     let signals = sys::sigchld_fd();
     if signals < 0 {
@@ -53,7 +53,7 @@ struct Tool {
     status: Option<i32>,
 }
 
-/// Collects whoever has ended; false when we have no children any more.
+/// Reaps exited children; false if there are no children left.
 fn reap(tool: &mut Tool) -> bool {
     loop {
         let mut status = 0;
@@ -72,11 +72,11 @@ fn drain_signal(signals: &PollFd) {
     }
 }
 
-/// The pids can't be reused under us: only we reap them.
+/// The pids cannot be reused meanwhile, because only this process reaps them.
 fn kill_children(tool: isize) {
     let list = sys::open_read(CHILDREN);
     if list < 0 {
-        // /proc vanished after we looked: at least the tool and what stayed in its group.
+        // /proc is no longer readable: kill at least the tool and its process group.
         sys::kill(-tool, sys::SIGKILL);
         sys::kill(tool, sys::SIGKILL);
         return;

@@ -1,4 +1,4 @@
-//! The system calls the launcher makes, without a C library. Results are the kernel's: negative is `-errno`.
+//! The launcher's system calls, without a C library. Results are the kernel's: negative is `-errno`.
 
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
@@ -10,8 +10,8 @@ mod arch;
 #[path = "sys_confine.rs"]
 mod confine;
 
-use arch::{call, nr};
 pub use arch::clone_with_stack;
+use arch::{call, nr};
 pub use confine::*;
 
 pub const CLONE_VM: usize = 0x100;
@@ -33,7 +33,7 @@ const O_CLOEXEC: usize = 0o2_000_000;
 const SIG_SETMASK: usize = 2;
 const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
-/// Bytes of the kernel's signal set.
+/// Size of the kernel's signal set in bytes.
 const SIGSET: usize = 8;
 const PR_SET_PDEATHSIG: usize = 1;
 const PR_SET_CHILD_SUBREAPER: usize = 36;
@@ -84,7 +84,7 @@ pub fn write(fd: usize, bytes: &[u8]) -> isize {
     unsafe { call(nr::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
 }
 
-/// Waits without limit when `milliseconds` is `None`.
+/// Waits without timeout if `milliseconds` is `None`.
 pub fn poll(fds: &mut [PollFd], milliseconds: Option<i64>) -> isize {
     let limit = Timespec { seconds: 0, nanoseconds: milliseconds.unwrap_or(0) * 1_000_000 };
     let limit = if milliseconds.is_some() { &raw const limit as usize } else { 0 };
@@ -104,7 +104,7 @@ pub fn unshare(flags: usize) -> isize {
     unsafe { call(nr::UNSHARE, [flags, 0, 0, 0, 0, 0]) }
 }
 
-/// Enters a namespace of that kind.
+/// Joins a namespace of that kind.
 pub fn set_namespace(fd: usize, kind: usize) -> isize {
     unsafe { call(nr::SETNS, [fd, kind, 0, 0, 0, 0]) }
 }
@@ -129,7 +129,7 @@ pub fn parent_pid() -> isize {
     unsafe { call(nr::GETPPID, [0; 6]) }
 }
 
-/// The caller gets SIGKILL when its parent ends.
+/// The caller gets SIGKILL when its parent exits.
 pub fn die_with_parent() {
     unsafe { call(nr::PRCTL, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]) };
 }
@@ -144,25 +144,25 @@ pub fn block_signals(set: u64) {
     unsafe { call(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const set as usize, 0, SIGSET, 0, 0]) };
 }
 
-/// The kernel reaps the caller's children by itself.
+/// Makes the kernel reap the caller's children.
 pub fn ignore_sigchld() {
     set_action(SIGCHLD, SIG_IGN);
 }
 
-/// glibc's `posix_spawn` resets every signal but the two it keeps for its own threads, which it ignores.
+/// glibc's `posix_spawn` resets all signals except two that it reserves for threads and ignores.
 pub fn reset_glibc_signals() {
     set_action(32, SIG_DFL);
     set_action(33, SIG_DFL);
 }
 
-/// A descriptor that becomes readable when a child ends; SIGCHLD must be blocked.
+/// A descriptor that becomes readable when a child exits; SIGCHLD must be blocked.
 pub fn sigchld_fd() -> isize {
     let set = 1u64 << (SIGCHLD - 1);
     unsafe { call(nr::SIGNALFD4, [usize::MAX, &raw const set as usize, SIGSET, O_CLOEXEC, 0, 0]) }
 }
 
 /// # Safety
-/// The pointers are those the kernel handed to `_start`: NUL-terminated strings, NULL-terminated lists.
+/// The pointers are those that `_start` got from the kernel: NUL-terminated strings, NULL-terminated lists.
 pub unsafe fn execve(program: *const u8, argv: *const *const u8, envp: *const *const u8) -> isize {
     unsafe { call(nr::EXECVE, [program as usize, argv as usize, envp as usize, 0, 0, 0]) }
 }

@@ -1,4 +1,4 @@
-//! The system calls that confine: mounts, limits, capabilities, Landlock, seccomp. Paths end in NUL.
+//! The system calls for the sandbox: mounts, limits, capabilities, Landlock, seccomp. Paths end in NUL.
 
 use super::arch::{call, nr};
 use super::{AT_FDCWD, O_CLOEXEC, O_WRONLY};
@@ -52,7 +52,7 @@ pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: usize, options: &
     unsafe { call(nr::MOUNT, [source, target, kind, flags, options, 0]) }
 }
 
-/// A detached, empty tmpfs of at most `size`.
+/// Creates a detached, empty tmpfs of at most `size`.
 pub fn new_tmpfs(size: &[u8]) -> isize {
     unsafe {
         let fs = call(nr::FSOPEN, [b"tmpfs\0".as_ptr() as usize, FSOPEN_CLOEXEC, 0, 0, 0, 0]);
@@ -85,26 +85,26 @@ pub fn move_mount(tree: usize, path: &[u8]) -> isize {
     unsafe { call(nr::MOVE_MOUNT, [tree, empty, AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH, 0]) }
 }
 
-/// Moves what is mounted at `from`.
+/// Moves the mount at `from`.
 pub fn move_from(from: &[u8], to: &[u8]) -> isize {
     unsafe { call(nr::MOVE_MOUNT, [AT_FDCWD, from.as_ptr() as usize, AT_FDCWD, to.as_ptr() as usize, 0, 0]) }
 }
 
-/// What is mounted at `path` becomes read-only, and what is mounted in it stays as it is.
+/// Makes the mount at `path` read-only, but not the mounts below it.
 pub fn seal(path: &[u8]) -> isize {
     let change = [MOUNT_RDONLY, 0, 0, 0];
     let (path, change) = (path.as_ptr() as usize, change.as_ptr() as usize);
     unsafe { call(nr::MOUNT_SETATTR, [AT_FDCWD, path, 0, change, 32, 0]) }
 }
 
-/// A descriptor that names a path without opening it; links on the way are refused.
+/// An O_PATH descriptor; symbolic links in the path are an error.
 pub fn open_path(path: &[u8]) -> isize {
     let how = [(O_PATH | O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS];
     let (path, how) = (path.as_ptr() as usize, how.as_ptr() as usize);
     unsafe { call(nr::OPENAT2, [AT_FDCWD, path, how, 24, 0, 0]) }
 }
 
-/// What `/proc` shows of the caller.
+/// An O_PATH descriptor of the caller's `/proc` entry.
 pub fn open_proc_self() -> isize {
     let path = b"/proc/self\0".as_ptr() as usize;
     unsafe { call(nr::OPENAT, [AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, 0, 0]) }
@@ -121,7 +121,7 @@ pub fn set_mount(mount: usize, attributes: u64, recursive: usize) -> isize {
     unsafe { call(nr::MOUNT_SETATTR, [mount, empty, AT_EMPTY_PATH | recursive, change, 32, 0]) }
 }
 
-/// The current directory becomes the root and the old root is mounted over it.
+/// The current directory becomes the root, with the old root mounted over it.
 pub fn pivot_here() -> isize {
     let here = b".\0".as_ptr() as usize;
     unsafe { call(nr::PIVOT_ROOT, [here, here, 0, 0, 0, 0]) }
@@ -165,7 +165,7 @@ pub fn drop_bounding_capability(capability: usize) -> isize {
     unsafe { call(nr::PRCTL, [PR_CAPBSET_DROP, capability, 0, 0, 0, 0]) }
 }
 
-/// uid 0 is a user like any other from here on.
+/// From here on uid 0 has no special privileges.
 pub fn lock_securebits() {
     unsafe { call(nr::PRCTL, [PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0, 0]) };
 }

@@ -4,16 +4,16 @@ use core::cell::UnsafeCell;
 use core::ptr;
 
 use crate::confine::{LaunchScript, StepError};
-use crate::{CONTROL, ToolResult, Failure, record, sys};
+use crate::{CONTROL, Failure, ToolResult, record, sys};
 
-/// What to execute, and what came of it. The tool's process shares our memory until it executes, while we are
-/// suspended (as with vfork), so a plain cell is both the request and the answer.
+/// What to execute, and the result. The tool's process shares our memory until execve, while we are suspended
+/// (as with vfork), so a plain cell carries both.
 struct ExecRequest {
     program: *const u8,
     argv: *const *const u8,
     envp: *const *const u8,
     probe: bool,
-    /// The launcher's pid when the tool must notice its death by itself.
+    /// The launcher's pid if the tool must be killed when the launcher dies, else 0.
     parent: isize,
     script: Option<LaunchScript>,
     own_userns: bool,
@@ -22,7 +22,7 @@ struct ExecRequest {
 }
 
 struct Shared<T>(UnsafeCell<T>);
-// SAFETY: the launcher is one thread; a clone that shares the memory runs only while we are suspended.
+// SAFETY: the launcher has one thread; a clone that shares the memory runs only while it is suspended.
 unsafe impl<T> Sync for Shared<T> {}
 
 static EXEC_REQUEST: Shared<ExecRequest> = Shared(UnsafeCell::new(ExecRequest {
@@ -42,30 +42,33 @@ struct Stack([u8; 8192]);
 static STACK: Shared<Stack> = Shared(UnsafeCell::new(Stack([0; 8192])));
 
 /// # Safety
-/// The pointers are those the kernel handed to `_start`.
+/// The pointers are those that `_start` got from the kernel.
 pub unsafe fn prepare(program: *const u8, argv: *const *const u8, envp: *const *const u8, probe: bool) {
     let request = EXEC_REQUEST.0.get();
-    unsafe { ((*request).program, (*request).argv, (*request).envp, (*request).probe) = (program, argv, envp, probe) };
+    unsafe {
+        ((*request).program, (*request).argv, (*request).envp, (*request).probe) =
+            (program, argv, envp, probe)
+    };
 }
 
-/// The tool is to be confined by `script`.
+/// Sets the script that sets up the tool's sandbox.
 pub fn confine(script: LaunchScript) {
     unsafe { (*EXEC_REQUEST.0.get()).script = Some(script) };
 }
 
-/// Starts the tool and lets go of its stdio. `parent` is set when the tool is not in a namespace of ours.
+/// Starts the tool and closes our copies of its stdio. `parent` is set if there is no pid namespace.
 pub fn start(parent: Option<isize>, own_userns: bool) -> Result<isize, Failure> {
     let request = EXEC_REQUEST.0.get();
     unsafe { ((*request).parent, (*request).own_userns) = (parent.unwrap_or(0), own_userns) };
     let namespaces = unsafe { (*request).script }.map_or(0, |script| script.namespaces);
     let flags = sys::CLONE_VM | sys::CLONE_VFORK | sys::SIGCHLD | namespaces;
     let pid = unsafe { sys::clone_with_stack(flags, STACK.0.get().add(1).cast(), become_tool) };
-    // The daemon sees the end of the tool's output when the tool closes it, not when we end.
+    // So that the daemon sees end of file when the tool closes its output, not when the launcher exits.
     (0..CONTROL).for_each(sys::close);
     if pid < 0 { Err(Failure::setup(pid)) } else { Ok(pid) }
 }
 
-/// The end to report for a tool that was started and then ended with `status`.
+/// The result to report for a tool that was started and exited with `status`.
 pub fn exit_result(status: i32) -> ToolResult {
     let request = EXEC_REQUEST.0.get();
     if let Some(StepError { step, errno }) = unsafe { ptr::read_volatile(&raw const (*request).step_error) } {
@@ -82,7 +85,7 @@ extern "C" fn become_tool() -> ! {
     unsafe {
         if (*request).parent != 0 {
             sys::die_with_parent();
-            // Too late when the launcher died before that call.
+            // The launcher may have died before that call.
             if sys::parent_pid() != (*request).parent {
                 sys::exit(0);
             }

@@ -52,7 +52,7 @@ pub mod nr {
     pub const LANDLOCK_RESTRICT_SELF: usize = 446;
 }
 
-// The kernel leaves argc, argv and envp on the stack; hand its address to Rust.
+// The kernel puts argc, argv and envp on the stack; pass its address to Rust.
 global_asm!(
     ".globl _start",
     "_start:",
@@ -81,10 +81,10 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Clones the caller; the child runs `body` on its own stack and never comes back here.
+/// Clones the caller; the child runs `body` on its own stack and never returns.
 ///
 /// # Safety
-/// `stack_top` is the 16-byte-aligned end of memory nothing else uses while the child lives.
+/// `stack_top` is the 16-byte-aligned end of memory that nothing else uses while the child lives.
 pub unsafe fn clone_with_stack(flags: usize, stack_top: *mut u8, body: extern "C" fn() -> !) -> isize {
     let result: isize;
     unsafe {

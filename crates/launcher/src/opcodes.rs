@@ -1,16 +1,16 @@
-//! The confinement of one tool as the daemon writes it to the control socket before it starts the launcher;
-//! compiled into both, so it can't drift.
+//! The launch script that the daemon writes to the control socket before it starts the launcher. Compiled
+//! into both programs, so that they agree.
 //!
-//! A script is a header and then steps, run in order by the tool's process before it executes the tool. The first
-//! that fails ends it. Numbers are native, texts end in NUL. All decisions are the daemon's: the launcher knows
-//! how to do a step, never which.
+//! A script is a header followed by steps, which the tool's process runs in order before it executes the
+//! tool. It stops at the first failure. Numbers are little-endian, texts end in NUL. All decisions are made
+//! by the daemon.
 
-/// The longest script; the launcher keeps it in memory of its own.
+/// Maximum length of a script, which the launcher reads into a static buffer.
 pub const MAX: usize = 128 << 10;
 /// Header: length of the whole script, clone flags for the tool's namespaces, both `u32`.
 pub const HEADER: usize = 8;
 
-/// `{}`: a new, empty root; from here on relative paths are in it and absolute ones in the old root.
+/// `{}`: creates an empty root; then relative paths refer to it and absolute paths to the old root.
 pub const ROOT: u8 = 1;
 /// `{mode u32, path}`
 pub const DIR: u8 = 2;
@@ -18,48 +18,48 @@ pub const DIR: u8 = 2;
 pub const SYMLINK: u8 = 3;
 /// `{path, length u32, bytes}`: a small file.
 pub const FILE: u8 = 4;
-/// `{attributes u32, source, path}`: everything at `source`, which must have no link in it, shown at `path`.
+/// `{attributes u32, source, path}`: bind-mounts `source`, which must not contain symbolic links, at `path`.
 pub const BIND: u8 = 5;
 /// `{flags u32, options, path}`
 pub const TMPFS: u8 = 6;
-/// `{path}`: the processes of this pid namespace, read-only.
+/// `{path}`: mounts the `/proc` of this pid namespace, read-only.
 pub const PROC: u8 = 7;
-/// `{}`: the new root becomes the only one and read-only.
+/// `{}`: detaches the old root and makes the new one read-only.
 pub const PIVOT: u8 = 8;
 /// `{path}`
 pub const CHDIR: u8 = 9;
-/// `{resource u32, soft u64, hard u64, own u32}`: `own` limits count per user and are set only where the tool
-/// has a user namespace of its own.
+/// `{resource u32, soft u64, hard u64, own u32}`: `own` limits count per user and are set only if the tool
+/// has its own user namespace.
 pub const LIMIT: u8 = 10;
-/// `{port u32}`: a listening socket on 127.0.0.1, sent to the daemon.
+/// `{port u32}`: listens on 127.0.0.1 and sends the socket to the daemon.
 pub const LISTEN: u8 = 11;
-/// `{}`: no capabilities, now and after any exec.
+/// `{}`: drops all capabilities, for later execs too.
 pub const DROP_PRIVILEGES: u8 = 12;
-/// `{size u32, fs u64, net u64, scoped u64}`: begins a Landlock rule set.
+/// `{size u32, fs u64, net u64, scoped u64}`: creates a Landlock rule set.
 pub const RULESET: u8 = 13;
-/// `{access u64, path}`: grants in the rule set.
+/// `{access u64, path}`: adds a rule to the rule set.
 pub const RULE: u8 = 14;
-/// `{}`: the rule set holds from here on.
+/// `{}`: applies the rule set.
 pub const RESTRICT: u8 = 15;
-/// `{length u32, instructions}`: the system call filter.
+/// `{length u32, instructions}`: installs the seccomp filter.
 pub const FILTER: u8 = 16;
 
-/// `{access u64}`: grants in the rule set what the tool's own process shows of itself in `/proc`.
+/// `{access u64}`: adds a rule for `/proc/self` of the tool's process.
 pub const RULE_SELF: u8 = 17;
 
-/// `{kind u32, descriptor u32}`: enters the namespace of that kind.
+/// `{kind u32, descriptor u32}`: joins the namespace of that kind.
 pub const JOIN: u8 = 18;
 
-/// `{}`: sends the daemon this mount namespace, to be pooled as a view.
+/// `{}`: sends this mount namespace to the daemon, to be pooled as a view.
 pub const SEND_VIEW: u8 = 19;
-/// `{descriptor u32}`: a copy of a pooled view takes the place of the machine's.
+/// `{descriptor u32}`: enters a copy of a pooled view.
 pub const ENTER_VIEW: u8 = 20;
-/// `{source, path}`: what is mounted at `source` goes to `path`.
+/// `{source, path}`: moves the mount at `source` to `path`.
 pub const MOVE: u8 = 21;
-/// `{path}`: what is mounted there can't be changed any more.
+/// `{path}`: makes the mount at `path` read-only.
 pub const SEAL: u8 = 22;
 
-/// Descriptors of shared namespaces that the daemon hands over: users, network, ipc, a pooled view.
+/// Descriptors that the daemon passes: user, network and ipc namespace, and a pooled view.
 pub const FD_USERNS: usize = 4;
 #[allow(dead_code, reason = "written by the daemon only")]
 pub const FD_NETNS: usize = 5;
@@ -67,7 +67,7 @@ pub const FD_NETNS: usize = 5;
 pub const FD_IPCNS: usize = 6;
 pub const FD_VIEW: usize = 7;
 
-/// The bytes that accompany descriptors, so that the daemon can tell them from a record: a listening socket, a view.
+/// Tag bytes sent with a descriptor, which distinguish it from a record: a listening socket, a view.
 #[allow(dead_code, reason = "read by the daemon only")]
 pub const TAG_LISTENER: u8 = 0xfd;
 #[allow(dead_code, reason = "read by the daemon only")]

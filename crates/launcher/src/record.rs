@@ -1,29 +1,29 @@
-//! What the launcher tells the daemon on the control socket; compiled into both, so it can't drift.
+//! The record that the launcher sends on the control socket. Compiled into both programs, so that they agree.
 
 /// Bytes of one record: version, level, stage, zero, then errno and wait status as native `i32`.
 pub const LEN: usize = 12;
-/// Changes whenever the meaning of a byte does.
+/// Incremented whenever the meaning of a byte changes.
 pub const VERSION: u8 = 2;
 
 /// The tool was executed; the wait status is its own.
 pub const STAGE_RAN: u8 = 0;
-/// `execve` refused the program; errno says why.
+/// `execve` failed with errno.
 pub const STAGE_EXEC: u8 = 1;
-/// No way to hold the process tree could be set up; errno says why. The tool was not started.
+/// Containment of the process tree could not be set up; errno says why. The tool was not started.
 pub const STAGE_SETUP: u8 = 2;
 
-/// A step of the script failed; errno says why and the status is the number of the step. The tool was not started.
+/// A step of the script failed with errno; the status is its index. The tool was not started.
 pub const STAGE_CONFINE: u8 = 3;
 
-/// The letters of the flags argument: the ways to hold the tree, tried in the order given.
+/// Letters of the flags argument. Containment levels are tried in the order given.
 pub const LEVEL_PID_NAMESPACE: u8 = b'n';
 pub const LEVEL_USER_PID_NAMESPACE: u8 = b'u';
 pub const LEVEL_SUBREAPER: u8 = b's';
-/// Set up the tree as for a tool, but let the tool's process end instead of executing anything.
+/// Set up everything as for a tool, but exit instead of executing it.
 pub const FLAG_PROBE: u8 = b'p';
-/// Enter the user namespace that was handed over instead of making one.
+/// Join the user namespace that was passed instead of creating one.
 pub const FLAG_JOIN: u8 = b'j';
-/// A script waits on the control socket.
+/// A launch script is on the control socket.
 pub const FLAG_SCRIPT: u8 = b'c';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

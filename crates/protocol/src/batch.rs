@@ -1,8 +1,8 @@
-//! Several calls in one request, some of which need the results of others.
+//! Batch requests: several calls, some of which depend on the results of others.
 
 use crate::{Error, Outcome, Payload};
 
-/// Checked: ids are unique, every need names an earlier or later step, and there is no circle.
+/// Validated: ids are unique, every dependency exists, and there is no cycle.
 pub struct Batch {
     pub steps: Vec<Step>,
 }
@@ -10,7 +10,7 @@ pub struct Batch {
 pub struct Step {
     pub id: String,
     pub action: Action,
-    /// Places in [`Batch::steps`] of what must have ended first.
+    /// Indices into [`Batch::steps`] of the steps that must finish first.
     pub needs: Vec<usize>,
     pub arguments: Box<dyn StepArguments>,
 }
@@ -22,8 +22,8 @@ pub enum Action {
     Read { uri: String },
 }
 
-/// Arguments with references that results of other steps fill.
+/// Arguments with references to the results of other steps.
 pub trait StepArguments: Send + Sync {
-    /// `outcomes` has an outcome for each step that is over.
+    /// Replaces the references. `outcomes` has an outcome for each finished step.
     fn resolve(&self, outcomes: &[Option<Outcome>]) -> Result<Payload, Error>;
 }

@@ -1,4 +1,4 @@
-//! Bytes as a field of a typed tool: base64 text where the format is text, plain bytes where it has them.
+//! Binary field of a typed tool: base64 text in text formats, plain bytes in binary ones.
 
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A field of bytes. In JSON it is standard base64 with padding, in MsgPack `bin`.
+/// A binary field: standard base64 with padding in JSON, `bin` in MsgPack.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Blob(pub Bytes);
 
@@ -86,7 +86,7 @@ impl Visitor<'_> for BinVisitor {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The value of each letter; 255 for what is none.
+/// The value of each letter of the alphabet; 255 for any other byte.
 const VALUES: [u8; 256] = {
     let mut values = [255u8; 256];
     let mut i = 0;
@@ -108,16 +108,16 @@ pub fn encode(bytes: &[u8]) -> String {
         let len = out.len();
         out[len - (3 - chunk.len())..].fill(b'=');
     }
-    // Letters of the alphabet only.
+    // Cannot fail: only letters of the alphabet were written.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// One spelling for each value: anything else (URL letters, line breaks, missing padding, stray bits) is an error.
+/// Accepts only the canonical encoding: no URL-safe letters, line breaks, missing padding or trailing bits.
 fn decode(text: &str) -> Result<Vec<u8>, String> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(4) {
         return Err(format!(
-            "not base64: {} characters are no multiple of 4 (standard alphabet, padded with '=')",
+            "not base64: the length {} is not a multiple of 4 (standard alphabet, padded with '=')",
             bytes.len()
         ));
     }
@@ -139,7 +139,7 @@ fn decode(text: &str) -> Result<Vec<u8>, String> {
         let whole = bits.to_be_bytes();
         let byte_count = chunk.len() * 6 / 8;
         if whole[1 + byte_count..].iter().any(|&rest| rest != 0) {
-            return Err("not base64: the last character has bits that belong to no byte".to_owned());
+            return Err("not base64: the unused bits of the last character must be zero".to_owned());
         }
         out.extend_from_slice(&whole[1..1 + byte_count]);
     }

@@ -1,42 +1,42 @@
-//! One run of one tool, as it is asked for.
+//! A request to run one tool.
 
 use crate::{Id, Payload};
 use std::fmt;
 use std::time::Instant;
 
-/// What an edge hands to the pipeline.
+/// The call that an edge passes to the pipeline.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub id: Id,
-    /// As the caller wrote it: exposed or canonical. The registry decides what it means.
+    /// As the caller wrote it: exposed or canonical. The registry resolves it.
     pub tool: String,
     pub arguments: Payload,
     pub identity: Identity,
     pub edge: Edge,
-    /// The caller's own limit; the tool's timeout holds as well.
+    /// The caller's own limit; the tool's timeout applies as well.
     pub deadline: Option<Instant>,
     pub wait: Wait,
     pub trace: Option<TraceContext>,
-    /// Calls of one caller and tool with the same key are one call.
+    /// Calls by one caller of one tool with the same key run once.
     pub idempotency_key: Option<String>,
 }
 
-/// How long the caller stays for the end of a job.
+/// How long the caller waits for a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// As the tool's timing says.
+    /// As long as the tool's timing declares.
     #[default]
     AsDeclared,
-    /// However long it takes.
+    /// Until the job finishes.
     UntilDone,
-    /// Until the tool says that it goes on by itself.
+    /// Until the tool detaches from its caller.
     UntilDetached,
-    /// The job's id is enough.
+    /// Not at all: the response is the job's id.
     NoWait,
 }
 
 impl Call {
-    /// A call by a local caller, with nothing asked for beyond the tool itself.
+    /// A call by the local caller, without deadline, trace or idempotency key.
     pub fn new(id: Id, tool: impl Into<String>, arguments: Payload, edge: Edge) -> Call {
         Call {
             id,
@@ -52,12 +52,12 @@ impl Call {
     }
 }
 
-/// Where a call came in.
+/// The interface through which a call arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     Cli,
     Http,
-    /// A job that is started again after its worker died.
+    /// A job that is restarted after its worker died.
     Job,
     Mcp,
 }
@@ -73,12 +73,12 @@ impl Edge {
     }
 }
 
-/// Who calls. Callers that did not authenticate are `local`.
+/// The caller's name. Callers that did not authenticate are `local`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(Box<str>);
 
 impl Identity {
-    /// As a store or an authenticator knows it.
+    /// From a name that a store or an authenticator supplied.
     pub fn new(name: impl Into<Box<str>>) -> Identity {
         Identity(name.into())
     }

@@ -1,4 +1,4 @@
-//! The other end of a call while it runs: who hears of progress, and who can be asked.
+//! The caller of a running tool: receives progress and log lines, and answers input requests.
 
 use crate::{Error, ErrorKind, Payload};
 use std::future::Future;
@@ -12,35 +12,35 @@ pub trait Caller: Send + Sync {
 
     fn log(&self, line: LogLine);
 
-    /// Asks the person or the model at the other end and waits for the answer.
+    /// Sends a question to the client's user or model and waits for the response.
     fn request_input(&self, question: InputRequest) -> InputFuture<'_>;
 
-    /// The tool allows the stream to be closed now; the client comes back for the answer.
+    /// Allows the edge to close the response stream; the client reconnects for the result.
     fn close_stream(&self, _retry_ms: Option<u64>) {}
 
-    /// The tool goes on by itself: a caller that can follow a job need not stay.
+    /// The tool needs its caller no longer: a caller that can poll a job may stop waiting.
     fn detach(&self) {}
 }
 
-/// How far the work is.
+/// How much of the work is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// 0 to 100, or as far as `total`.
+    /// 0 to 100, or 0 to `total`.
     pub done: f64,
     pub total: Option<f64>,
     pub message: Option<String>,
 }
 
-/// Something a tool says while it works.
+/// A log message of a running tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     pub level: LogLevel,
     pub logger: Option<String>,
-    /// JSON: a string, or whatever the tool wrote.
+    /// JSON: a string, or any value the tool wrote.
     pub data: Payload,
 }
 
-/// Syslog's levels, as MCP has them; the order is that of severity.
+/// The syslog levels that MCP uses, ordered by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Debug,
@@ -53,10 +53,10 @@ pub enum LogLevel {
     Emergency,
 }
 
-/// What a tool wants to know from its caller.
+/// A tool's question to its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputRequest {
-    /// The tool's own name for the question; answers are matched by it when a call is repeated.
+    /// The tool's own name for the question; responses are matched by it when a call is repeated.
     pub key: String,
     pub body: InputRequestBody,
 }
@@ -74,11 +74,11 @@ pub enum InputRequestBody {
     Roots,
 }
 
-/// The client's result for a question, as JSON in MCP's shape.
+/// The client's response to a question, as JSON in MCP's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputResponse(pub Payload);
 
-/// A caller that listens to nothing and can't be asked: plain HTTP, scripts.
+/// A caller that ignores notifications and cannot answer questions: plain HTTP, scripts.
 pub struct NoopCaller;
 
 impl Caller for NoopCaller {
@@ -88,8 +88,8 @@ impl Caller for NoopCaller {
 
     fn request_input(&self, _: InputRequest) -> InputFuture<'_> {
         let error =
-            Error::new(ErrorKind::Unavailable, "the tool asks a question, and no one is there to answer")
-                .hint("call it from a client that can ask its user");
+            Error::new(ErrorKind::Unavailable, "the tool asks a question that this caller cannot answer")
+                .hint("call it from a client that supports elicitation");
         Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -1,8 +1,8 @@
-//! What the engine may ask of a payload without knowing JSON. `wire` implements these traits.
+//! Operations on payloads for code that does not parse them itself; `formats` and `wire` implement them.
 
 use crate::{Error, Outcome, Payload};
 
-/// One place where a value breaks a rule.
+/// One violation of a schema or of another rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// JSON pointer into the value; empty means the value itself.
@@ -16,22 +16,22 @@ pub trait Check: Send + Sync {
     fn check(&self, payload: &Payload) -> Result<(), Vec<Violation>>;
 }
 
-/// What makes two calls of a deterministic tool the same.
+/// Computes the key under which the result of a deterministic tool is cached.
 pub trait CacheKey: Send + Sync {
     fn key(&self, arguments: &Payload) -> Result<Vec<u8>, Error>;
 }
 
-/// Looks into JSON on behalf of code that must not parse it itself.
+/// Reads JSON for code that must not parse it itself.
 pub trait JsonView: Send + Sync {
-    /// The arguments as one line of compact JSON with every secret-looking value replaced; at most `cap` bytes
-    /// (longer ones become an object that states the size and digest).
+    /// The arguments as compact JSON with secret-looking values replaced; an object with the size only if
+    /// that is over `cap` bytes.
     fn redacted(&self, payload: &Payload, cap: usize) -> Result<Vec<u8>, Error>;
 
     /// String members of a flat JSON object, for indexing audit records.
     fn members(&self, json: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Error>;
 }
 
-/// An outcome as one payload, for stores and for other processes; nothing is lost on the way there and back.
+/// Encodes an outcome as one payload, for stores and other processes, without loss.
 pub trait OutcomeCodec: Send + Sync {
     fn write(&self, outcome: &Outcome) -> Payload;
 

@@ -1,4 +1,4 @@
-//! A 32-byte content digest (BLAKE3 where we compute it) and its hex form.
+//! A 32-byte content digest, usually BLAKE3, and its hex form.
 
 use std::fmt;
 

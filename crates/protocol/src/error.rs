@@ -1,4 +1,4 @@
-//! A failure as one value: what, where, what to do, and who to ask the log about.
+//! The error of a call: what is wrong, where, what to do, and the id of the call it belongs to.
 
 use crate::{ErrorKind, Id, Payload, Violation};
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Error {
 /// Facts that some errors carry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
-    /// Each place where a value breaks its schema.
+    /// Every violation of a schema.
     pub violations: Vec<Violation>,
     /// The last lines the child wrote to stderr, control characters made visible.
     pub stderr: Option<String>,
@@ -26,15 +26,15 @@ pub struct Details {
     pub exit: Option<String>,
     /// The code the tool itself reported.
     pub tool_code: Option<String>,
-    /// What else the tool reported about its error.
+    /// Further details that the tool itself reported.
     pub tool_details: Option<Payload>,
-    /// When a refused call may be tried again.
+    /// How long to wait before retrying a rejected call.
     pub retry_after: Option<Duration>,
-    /// The JSON-RPC error with which the tool wants the call to end, where the caller speaks JSON-RPC.
+    /// The JSON-RPC error that the tool chose, for callers that speak JSON-RPC.
     pub rpc: Option<RpcError>,
 }
 
-/// An error in JSON-RPC's own terms.
+/// A JSON-RPC error object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     pub code: i64,
@@ -45,6 +45,20 @@ pub struct RpcError {
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into(), hint: None, correlation_id: None, details: Box::default() }
+    }
+
+    /// `what` is invalid: the first violation is in the message, all are in the details.
+    pub fn invalid(kind: ErrorKind, what: String, violations: Vec<Violation>) -> Error {
+        let first = violations.first().map_or(String::new(), |violation| match violation.pointer.as_str() {
+            "" => format!(": {}", violation.message),
+            pointer => format!(": at {pointer}: {}", violation.message),
+        });
+        let more = if violations.len() > 1 {
+            format!(" (and {} more)", violations.len() - 1)
+        } else {
+            String::new()
+        };
+        Error::new(kind, format!("{what}{first}{more}")).with(|details| details.violations = violations)
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Error {

@@ -1,8 +1,8 @@
-//! THE error table: every way a call can fail and what each protocol calls it.
+//! The error table: every error kind and its name in each protocol.
 //!
 //! `docs/errors.md` is generated from [`TABLE`] and checked against it.
 
-/// What went wrong, in our own words. Everything else about an error's class follows from the table.
+/// The kind of an error; the table defines everything else about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     InvalidInput,
@@ -33,11 +33,11 @@ pub enum McpErrorMapping {
     JsonRpc(i32),
 }
 
-/// One row: a kind and its name in every protocol we speak.
+/// One row: a kind and its name in every protocol.
 #[derive(Debug)]
 pub struct ErrorRow {
     pub kind: ErrorKind,
-    /// Our own name, as `error[…]` shows it when the toolpack format has no finer code.
+    /// Toolyard's own name, shown in `error[…]` when the toolpack format has no finer code.
     pub name: &'static str,
     /// The `error_type` of the result envelope.
     pub error_type: &'static str,
@@ -63,12 +63,12 @@ macro_rules! rows {
     };
 }
 
-/// Columns: kind, name, envelope type, toolpack code, HOOT01 category, MCP mapping, HTTP, exit, retryable, meaning.
+/// Columns: kind, name, envelope type, toolpack code, HOOT01 category, MCP, HTTP, exit, retryable, meaning.
 pub const TABLE: &[ErrorRow] = rows! {
     InvalidInput "invalid_input": "ValidationError" "EINVAL" "validation" ErrorResult, 400 3 false,
-        "The arguments are not what the tool takes; each violation is listed with its JSON pointer.";
+        "The arguments do not match the tool's input schema; each violation is listed with its JSON pointer.";
     UnknownTool "unknown_tool": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
-        "No tool of that name is loaded.";
+        "No tool with that name is loaded.";
     ResourceNotFound "resource_not_found": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
         "The named resource, prompt, job or record does not exist.";
     FileNotFound "file_not_found": "FileNotFoundError" "EINTERNAL" "not_found" ErrorResult, 502 4 false,
@@ -80,11 +80,11 @@ pub const TABLE: &[ErrorRow] = rows! {
     Timeout "timeout": "TimeoutError" "ETIMEOUT" "timeout" ErrorResult, 504 5 true,
         "The tool did not finish in time; its whole process tree was killed.";
     Cancelled "cancelled": "ToolExecutionError" "EINTERNAL" "cancelled" ErrorResult, 499 130 true,
-        "The caller went away or cancelled; the tool's whole process tree was killed.";
+        "The caller disconnected or cancelled; the tool's whole process tree was killed.";
     ToolFailed "tool_failed": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 502 1 false,
         "The tool ran and failed: it reported an error, exited with a status other than 0 or was killed.";
     InvalidOutput "invalid_output": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 502 1 false,
-        "The tool's answer is not what it promised: no answer, not JSON, two answers, or not its output schema.";
+        "The tool's result is invalid: missing, not JSON, more than one, or not matching its output schema.";
     Unauthenticated "unauthenticated": "AuthenticationError" "EINVAL" "permission" JsonRpc(-32600), 401 7 false,
         "The caller gave no credentials, or wrong ones.";
     Forbidden "forbidden": "PermissionError" "EINVAL" "permission" ErrorResult, 403 7 false,
@@ -92,7 +92,7 @@ pub const TABLE: &[ErrorRow] = rows! {
     RateLimited "rate_limited": "ApiLimitExceeded" "ECAP" "service" ErrorResult, 429 8 true,
         "Too many calls in a window; the details say when to retry.";
     Busy "busy": "ApiLimitExceeded" "ECAP" "service" ErrorResult, 503 8 true,
-        "Every place for concurrent calls and in the queue is taken.";
+        "The concurrency limit is reached and the queue is full.";
     Unavailable "unavailable": "ToolExecutionError" "EINTERNAL" "service" ErrorResult, 503 9 true,
         "The tool's source is down for now, or the server is shutting down.";
     AuditUnavailable "audit_unavailable": "ToolExecutionError" "EINTERNAL" "internal" ErrorResult, 503 9 true,

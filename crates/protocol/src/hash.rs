@@ -3,7 +3,7 @@
 use crate::Digest;
 use std::fmt;
 
-/// BLAKE3 of the whole content, all 32 bytes of it.
+/// The full 32-byte BLAKE3 hash of the content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash([u8; 32]);
 

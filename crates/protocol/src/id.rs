@@ -42,7 +42,7 @@ impl Id {
         Some(Id(bytes))
     }
 
-    /// As [`Id::as_bytes`] gave them.
+    /// The inverse of [`Id::as_bytes`].
     pub fn from_bytes(bytes: [u8; 16]) -> Id {
         Id(bytes)
     }
@@ -74,7 +74,7 @@ pub struct IdText([u8; 36]);
 
 impl IdText {
     pub fn as_str(&self) -> &str {
-        // Only hex digits and dashes were written.
+        // Cannot fail: only hex digits and dashes were written.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

@@ -1,23 +1,23 @@
-//! Work with an outcome: it has an id at once, and its result can be asked for later.
+//! Jobs: calls that have an id at once and whose result can be read later.
 
 use crate::{Id, Identity, Payload, Progress, Timestamp, Timing};
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobState {
     /// On disk, not started.
     Pending,
     Running,
-    /// Running, and waiting for an answer of its caller.
+    /// Running, and waiting for input from its caller.
     InputRequired,
     Complete,
     Failed,
     Cancelled,
-    /// Its worker died and the tool is not safe to repeat: no one knows how far it came.
+    /// Its worker died and the tool is not safe to repeat; how much was done is unknown.
     Unknown,
 }
 
-/// One job as a store keeps it.
+/// One job as the store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     pub id: Id,
@@ -28,20 +28,20 @@ pub struct Job {
     pub timing: Timing,
     pub state: JobState,
     pub progress: Option<Progress>,
-    /// The outcome as `wire` writes it for keeping; present in `Complete` and `Failed`.
+    /// The outcome, encoded by an `OutcomeCodec`; present in `Complete` and `Failed`.
     pub outcome: Option<Payload>,
     pub created: Timestamp,
     pub started: Option<Timestamp>,
     pub finished: Option<Timestamp>,
-    /// Starts of the work so far.
+    /// How often the job was started.
     pub attempt: u32,
-    /// Whether the work may be started again after its worker died.
+    /// Whether the job may be restarted after its worker died.
     pub repeatable: bool,
-    /// Someone asked for it to stop.
+    /// Cancellation was requested.
     pub cancel_requested: bool,
     pub key: Option<String>,
     pub trace: Option<String>,
-    /// When the row may be removed, once it has ended.
+    /// When a finished job may be removed.
     pub expires: Option<Timestamp>,
 }
 
@@ -72,7 +72,7 @@ impl JobState {
         JobState::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Nothing changes any more.
+    /// Whether the state is final.
     pub fn is_finished(self) -> bool {
         matches!(self, JobState::Complete | JobState::Failed | JobState::Cancelled | JobState::Unknown)
     }

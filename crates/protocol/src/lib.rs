@@ -1,4 +1,4 @@
-//! The vocabulary every part of Toolyard shares: what a call is, how it ends, how it fails.
+//! The types every part of Toolyard shares: calls, outcomes, errors, tools, jobs, resources, prompts.
 //!
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 

@@ -1,4 +1,4 @@
-//! Names that were checked: a canonical `module.tool` and the name a client sees.
+//! Validated names: the canonical `module.tool` and the name a client sees.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl ToolName {
         let mut segments = 0;
         for segment in text.split('.') {
             if segment.is_empty() {
-                return Err(NameError::Canonical("a part between the dots is empty"));
+                return Err(NameError::Canonical("a part between dots is empty"));
             }
             if !segment.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
                 return Err(NameError::Canonical("only a-z, 0-9 and _ are allowed between the dots"));

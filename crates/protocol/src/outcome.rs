@@ -1,4 +1,4 @@
-//! How a call ended. The rules of the result envelope hold by construction: no failure without an error, none with data.
+//! The outcome of a call. The result envelope's rules hold by construction: a failure has an error, no data.
 
 use crate::{Error, Id, JobState, Payload, Sandbox};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Status {
     }
 }
 
-/// The end of a call. Fields are private so that no one can build a failure without an error.
+/// The outcome of a call. Fields are private so that a failure without an error cannot be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     status: Status,
@@ -40,25 +40,25 @@ pub struct Outcome {
     pub meta: Meta,
 }
 
-/// What we know about the run itself.
+/// Metadata about the run itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     pub call_id: Option<Id>,
     pub duration: Duration,
-    /// The result was computed earlier, for an equal call.
+    /// The result comes from the cache.
     pub cached: bool,
-    /// Runs it took; 0 when nothing ran.
+    /// The number of runs; 0 when nothing ran.
     pub attempts: u32,
-    /// The walls that the run really had; absent when no process ran.
+    /// The sandbox that was in force; absent when no process ran.
     pub sandbox: Option<Sandbox>,
-    /// The job that the call is, and where it stood when the answer was given.
+    /// The job of this call and its state when the response was written.
     pub job: Option<(Id, JobState)>,
     pub warnings: Vec<String>,
-    /// The tool's own `_meta` beside its MCP content. It belongs to one run: kept results have none.
+    /// The tool's own `_meta` beside its MCP content. It belongs to one run: cached results have none.
     pub tool_meta: Option<Payload>,
 }
 
-/// Why parts do not make an outcome.
+/// Why parts do not form a valid outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidOutcome {
     FailureNeedsError,
@@ -106,7 +106,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the raw MCP content array that the tool itself gave.
+    /// Adds the raw MCP content array that the tool returned.
     pub fn with_content(mut self, content: Payload) -> Outcome {
         self.content = Some(content);
         self
@@ -141,7 +141,7 @@ impl Outcome {
         self.explanation.as_deref()
     }
 
-    /// Everything the tool itself gave, to be replaced by other values; what is absent stays absent.
+    /// Every payload that the tool returned, for redaction.
     pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
         self.data.iter_mut().chain(self.content.iter_mut()).chain(self.meta.tool_meta.iter_mut())
     }
@@ -163,7 +163,7 @@ impl std::fmt::Display for InvalidOutcome {
             InvalidOutcome::FailureNeedsError => "status 'failure' needs an 'error'",
             InvalidOutcome::FailureHasData => "status 'failure' must have no 'data'",
             InvalidOutcome::OnlyFailuresHaveErrors => {
-                "an 'error' goes with 'failure' or 'partial_success' only"
+                "'error' is allowed with 'failure' and 'partial_success' only"
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Arguments and results as they travel: bytes plus the format they are in.
+//! Arguments and results in encoded form: bytes and their format.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ pub enum Format {
     MsgPack,
 }
 
-/// An opaque value. Whoever only passes it on never parses it; cloning shares the bytes.
+/// An encoded value, parsed only where its content matters. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Payload {
     format: Format,
@@ -21,7 +21,7 @@ impl Payload {
         Payload { format, bytes: bytes.into() }
     }
 
-    /// The caller vouches that `bytes` is one well-formed JSON text.
+    /// The caller guarantees that `bytes` is one well-formed JSON text.
     pub fn json(bytes: impl Into<Bytes>) -> Payload {
         Payload::new(Format::Json, bytes)
     }
@@ -44,7 +44,7 @@ impl Payload {
 }
 
 impl std::fmt::Debug for Payload {
-    /// Shows the size only: payloads hold users' data, which has no place in a debug log.
+    /// Shows the size only: payloads hold users' data, which must not reach a debug log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({:?}, {} bytes)", self.format, self.bytes.len())
     }

@@ -1,4 +1,4 @@
-//! Prompts a client can fill in, and suggestions for their arguments.
+//! Prompts, their arguments, and completions for the arguments.
 
 use crate::{Extra, Payload};
 
@@ -28,43 +28,43 @@ pub struct RenderedPrompt {
     pub messages: Payload,
 }
 
-/// A prompt that comes from files, with every version that can be had.
+/// A prompt loaded from files, with every available version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptPack {
     pub domain: String,
     pub name: String,
-    /// Oldest first, each with what its spec says of it.
+    /// Oldest first, each with the description from its spec.
     pub versions: Vec<(u32, Option<String>)>,
 }
 
-/// One version of such a prompt as it is written, with nothing filled in.
+/// The unrendered source of one version of such a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptSource {
-    /// None when its messages are made without a text of its own.
+    /// None when the messages are generated without a text template.
     pub body: Option<String>,
     pub title: Option<String>,
     pub description: Option<String>,
     /// The JSON Schema of its arguments.
     pub inputs: Option<Payload>,
-    /// A JSON object that we only pass on.
+    /// A JSON object that is passed through unchanged.
     pub constraints: Option<Payload>,
 }
 
-/// What is being completed.
+/// A request for completions of one argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionRequest {
     /// The argument or template variable.
     pub argument: String,
-    /// What was typed so far.
+    /// The text typed so far.
     pub value: String,
-    /// The other arguments that are known already: a JSON object of strings.
+    /// The values of other arguments: a JSON object of strings.
     pub known: Payload,
 }
 
 /// Suggestions, best first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// A client is shown the first hundred.
+    /// A client receives the first 100.
     pub values: Vec<String>,
     pub total: Option<u64>,
 }

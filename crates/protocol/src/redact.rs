@@ -1,16 +1,15 @@
-//! What must not be shown is replaced before anyone can see it.
+//! Redaction of secrets in text and payloads.
 
 use crate::Payload;
 
-/// Knows the yard's secrets and hides them. `None` means that there is nothing to hide, which costs nothing when
-/// there are no secrets.
+/// Replaces the yard's secrets. `None` means that nothing was replaced, so that no copy is made.
 pub trait Redactor: Send + Sync {
     fn text(&self, text: &str) -> Option<String>;
 
     fn payload(&self, payload: &Payload) -> Option<Payload>;
 }
 
-/// Hides nothing: for engines whose tools know no secrets.
+/// Redacts nothing: for engines without secrets.
 pub struct NoopRedactor;
 
 impl Redactor for NoopRedactor {

@@ -1,10 +1,10 @@
-//! Things a client can read: what they are called, what is in them, how long a copy may be kept.
+//! Resources a client can read: their descriptions, contents and cache policy.
 
 use crate::Payload;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// One readable thing, as a list shows it.
+/// One resource, as a list shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     pub uri: String,
@@ -17,7 +17,7 @@ pub struct Resource {
     pub extra: Extra,
 }
 
-/// A family of resources: an RFC 6570 template makes their addresses.
+/// A family of resources whose URIs follow an RFC 6570 template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTemplate {
     pub uri_template: String,
@@ -28,7 +28,7 @@ pub struct ResourceTemplate {
     pub extra: Extra,
 }
 
-/// Members in MCP's own shape that we only pass on; each is raw JSON.
+/// Members in MCP's shape that are passed through unchanged; each is raw JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra {
     /// `{audience, priority, lastModified}`.
@@ -39,7 +39,7 @@ pub struct Extra {
     pub meta: Option<Payload>,
 }
 
-/// What reading gives: usually one part, more for a folder.
+/// The result of a read: usually one part, several for a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadResult {
     pub parts: Vec<ResourceContents>,
@@ -65,16 +65,16 @@ pub enum Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Where the next page starts, in the source's own words; none after the last one.
+    /// The source's cursor for the next page; none after the last page.
     pub next: Option<String>,
     pub cache_policy: CachePolicy,
 }
 
-/// How long a client may keep what it was told, and for whom.
+/// How long a client may cache a result, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachePolicy {
     pub ttl: Duration,
-    /// Everyone gets the same; else it is for this caller alone.
+    /// The result is the same for every caller; otherwise it is private to this one.
     pub shared: bool,
 }
 
@@ -93,13 +93,13 @@ impl Body {
 }
 
 impl<T> Page<T> {
-    /// Everything at once.
+    /// A list with a single page.
     pub fn whole(items: Vec<T>) -> Page<T> {
         Page { items, next: None, cache_policy: CachePolicy::default() }
     }
 }
 
-/// Ask again each time, and tell no one else.
+/// Not cacheable, and private to the caller.
 impl Default for CachePolicy {
     fn default() -> CachePolicy {
         CachePolicy { ttl: Duration::ZERO, shared: false }

@@ -1,4 +1,4 @@
-//! Names of secrets, and the text that refers to one.
+//! Names of secrets and `secret:NAME` references.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl SecretName {
     }
 }
 
-/// Variables of the daemon that hold secrets.
+/// Prefix of the daemon's environment variables that hold secrets.
 pub const VARIABLE_PREFIX: &str = "TOOLYARD_SECRET_";
 
 impl fmt::Display for SecretName {

@@ -1,4 +1,4 @@
-//! How ids, hashes and times look in the requests and responses of typed tools.
+//! Serialization of ids, hashes and timestamps in the requests and responses of typed tools.
 
 use crate::{Hash, Id, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

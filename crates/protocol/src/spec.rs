@@ -1,4 +1,4 @@
-//! What is known about a tool before it is called.
+//! The specification of a tool.
 
 use crate::{Digest, ExposedName, Payload, Timing, ToolName};
 use std::fmt;
@@ -11,7 +11,7 @@ pub struct ToolSpec {
     pub exposed: ExposedName,
     /// How it runs: `cli`, `process`, `binary` …
     pub kind: &'static str,
-    /// Where it comes from: the tool file's path below the yard.
+    /// The path of the tool file, relative to the yard.
     pub source: String,
     pub about: About,
     pub annotations: Annotations,
@@ -19,15 +19,15 @@ pub struct ToolSpec {
     pub limits: Limits,
     pub behavior: Behavior,
     pub sandbox: Sandbox,
-    /// Inputs with the results they must give; `toolyard test` runs them.
+    /// Inputs with their expected results; `toolyard test` runs them.
     pub examples: Vec<Example>,
-    /// Of everything that defines the tool: manifest, schemas, entry files.
+    /// Covers everything that defines the tool: manifest, schemas, entry files.
     pub digest: Digest,
     pub input_schema: Option<Payload>,
     pub output_schema: Option<Payload>,
 }
 
-/// What a tool's file says about it in words.
+/// Descriptive fields of a tool file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub version: Option<Version>,
@@ -36,7 +36,7 @@ pub struct About {
     pub categories: Vec<String>,
 }
 
-/// The bounds every call of the tool obeys.
+/// The limits of every call of the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub timeout: Duration,
@@ -46,24 +46,24 @@ pub struct Limits {
     pub output: usize,
 }
 
-/// How a tool behaves and how it wants to be treated, as its file declares it.
+/// The behavior that a tool file declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behavior {
-    /// The same input gives the same result, so that a result may be kept.
+    /// The same input gives the same result, so results may be cached.
     pub deterministic: bool,
-    /// The tool asks for the context object (caller, call id, deadline …).
+    /// The tool receives the context object (caller, call id, deadline …).
     pub context: bool,
-    /// The tool talks with its caller while it runs: progress, log lines, questions.
+    /// The tool exchanges messages with its caller while it runs: progress, log lines, questions.
     pub dialog: bool,
-    /// A job of the tool stays with its caller, who can be asked, until the tool says that it goes on by itself.
+    /// The caller of a job stays connected and can be asked for input until the tool detaches.
     pub attached: bool,
-    /// Calls that may run at the same time.
+    /// The maximum number of concurrent calls.
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,
     pub retry: Option<Retry>,
 }
 
-/// The walls around a tool's processes, as they are in force on this machine.
+/// The sandbox of a tool's processes, as enforced on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandbox {
     /// Namespaces, Landlock and seccomp.
@@ -93,21 +93,21 @@ impl Sandbox {
     }
 }
 
-/// So many calls in so long a time.
+/// A rate limit: `calls` per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub calls: u32,
     pub per: Duration,
 }
 
-/// A failed run is repeated, up to `attempts` runs in all, with a pause that doubles.
+/// Retries of failed runs: up to `attempts` runs in all, with exponential backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     pub attempts: u32,
     pub backoff: Duration,
 }
 
-/// One input and what must come out.
+/// One input and its expected result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     pub name: Option<String>,
@@ -115,10 +115,10 @@ pub struct Example {
     pub expect: Expect,
 }
 
-/// What an example promises.
+/// The expected result of an example.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expect {
-    /// It succeeds; the result may be anything that fits the output schema.
+    /// Success; any result that matches the output schema.
     Success,
     /// Exactly this result.
     Output(Payload),
@@ -126,7 +126,7 @@ pub enum Expect {
     Error(String),
 }
 
-/// MCP's four hints; `None` means the file does not say.
+/// MCP's four hints; `None` means not declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     pub read_only: Option<bool>,
@@ -135,7 +135,7 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-/// `major.minor.patch`, with an optional pre-release or build tail that is kept as written.
+/// `major.minor.patch`, with an optional pre-release or build suffix that is not interpreted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub major: u64,
@@ -153,7 +153,7 @@ impl Annotations {
         open_world: Some(false),
     };
 
-    /// Adds something, and adds it again when called again.
+    /// Adds something on every call.
     pub const ADDITIVE: Annotations = Annotations {
         read_only: Some(false),
         destructive: Some(false),
@@ -161,10 +161,10 @@ impl Annotations {
         open_world: Some(false),
     };
 
-    /// Makes something so; calling it again changes nothing more.
+    /// Sets something; repeating the call has no further effect.
     pub const IDEMPOTENT: Annotations = Annotations { idempotent: Some(true), ..Annotations::ADDITIVE };
 
-    /// Whether running it twice does no more harm than running it once.
+    /// Whether running the tool twice has the same effect as running it once.
     pub fn is_safe_to_repeat(&self) -> bool {
         self.read_only == Some(true) || self.idempotent == Some(true)
     }
@@ -188,7 +188,7 @@ impl Version {
     }
 }
 
-/// A number without sign or leading zero, as semantic versioning demands.
+/// A number without sign or leading zero, as semantic versioning requires.
 fn version_number(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with('0');
     (canonical && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! Text that leaves us: JSON strings written by hand, and control characters made visible.
+//! Text helpers: JSON string literals, visible control characters, hex, and the nearest match of a name.
 
 /// Appends `text` as a JSON string literal, quotes included.
 pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
@@ -26,15 +26,14 @@ pub fn push_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// How many bytes there are before the first that cannot stand in a JSON string as it is: a quote, a backslash, a
-/// control character.
+/// The number of bytes before the first that a JSON string must escape: quote, backslash, control character.
 pub fn unescaped_prefix_len(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES * 0x80;
     let (words, _) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The top bit of each byte that is zero after the mask; above the first such byte it may be wrong.
+        // Sets the top bit of each zero byte; bits above the first zero byte may be wrong.
         let zeros = |masked: u64| masked.wrapping_sub(ONES) & !masked;
         let quotes = zeros(word ^ (ONES * u64::from(b'"')));
         let slashes = zeros(word ^ (ONES * u64::from(b'\\')));
@@ -49,8 +48,8 @@ pub fn unescaped_prefix_len(bytes: &[u8]) -> usize {
     bytes[from..].iter().position(special).map_or(bytes.len(), |at| from + at)
 }
 
-/// Makes what a child printed safe to show: control characters (terminal escapes, direction marks) become
-/// visible, newlines and tabs stay.
+/// Makes the output of a child process safe to show: control characters (terminal escapes, direction marks)
+/// become visible, newlines and tabs stay.
 pub fn escape_control(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -63,7 +62,7 @@ pub fn escape_control(text: &str) -> String {
     out
 }
 
-/// Characters a reader can't see but a terminal or a bidirectional layout obeys.
+/// Invisible characters that change how a terminal or a bidirectional layout shows the text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -85,7 +84,7 @@ pub fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     text.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
-/// The candidate nearest to `word`, when it is near enough to be what was meant.
+/// The candidate nearest to `word`, if it is near enough to be a suggestion.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).clamp(1, 3);
     candidates
@@ -96,7 +95,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two short words.
+/// The edit distance (insert, delete, replace, transpose) between two short words.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let width = b.len() + 1;

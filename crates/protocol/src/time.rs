@@ -1,4 +1,4 @@
-//! Points in time, written as RFC 3339 in UTC.
+//! Timestamps, written as RFC 3339 in UTC.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct TimestampText([u8; 24]);
 
 impl TimestampText {
     pub fn as_str(&self) -> &str {
-        // Only ASCII was written.
+        // Cannot fail: only ASCII was written.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

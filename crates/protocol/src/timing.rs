@@ -1,20 +1,20 @@
-//! How long a tool is expected to take, and so how its caller waits.
+//! Timing classes of tools: how long a run is expected to take and how long its caller waits.
 
 use std::time::Duration;
 
 /// The five classes of typed tools. Tools that declare none are [`Timing::Sync`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Answered in the request itself, no job.
+    /// The response carries the result; no job.
     #[default]
     Sync,
-    /// A job the edge waits for, 30 s.
+    /// A job; the edge waits up to 30 s for its result.
     AsyncShort,
-    /// A job the edge waits for, 120 s.
+    /// A job; the edge waits up to 120 s for its result.
     AsyncMedium,
-    /// A job whose id is the answer.
+    /// A job; the response is its id.
     AsyncLong,
-    /// A job that is acknowledged at once; its failure can be queried.
+    /// A job that is acknowledged at once; its failure can be queried later.
     FireAndForget,
 }
 
@@ -27,7 +27,7 @@ impl Timing {
         Timing::ALL.into_iter().find(|timing| timing.as_str() == text || format!("{timing:?}") == text)
     }
 
-    /// How long an edge waits for the job's end before it answers with its id; `None` without a job.
+    /// How long an edge waits for the job's result before it responds with the id; `None` without a job.
     pub fn wait(self) -> Option<Duration> {
         match self {
             Timing::Sync => None,

@@ -1,4 +1,4 @@
-//! A typed tool: one Rust type goes in, one comes out; schema, listing, errors and wire form follow from them.
+//! Typed tools: schemas, listing, errors and encoding follow from one request and one response type.
 
 use crate::{Annotations, Call, Caller, Error, Timing, Violation};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// A tool written in Rust. `wire` erases it into something that takes and gives bytes of either format.
+/// A tool written in Rust. `wire` erases its types, so that it takes and returns payloads of either format.
 ///
 /// ```rust
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 ///
-/// A tool that gives something else than it promises does not build. This one differs in the two lines of `run`:
+/// A tool whose `run` returns another type than its `Response` does not compile:
 ///
 /// ```compile_fail,E0271
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
@@ -63,7 +63,7 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 ///
-/// Nor does one whose `run` promises the right type and gives another:
+/// Neither does one whose `run` declares the right type but returns another:
 ///
 /// ```compile_fail,E0308
 /// # use toolyard_protocol::{Annotations, Context, Error, Request, Tool};
@@ -100,7 +100,7 @@ pub trait Tool: Send + Sync + 'static {
     const ANNOTATIONS: Annotations;
     /// How long one run may take.
     const TIMEOUT: Duration = Duration::from_secs(30);
-    /// Bytes of arguments, in whichever format they come.
+    /// Bytes of arguments, in either format.
     const INPUT: usize = 64 << 10;
     /// Bytes of the response.
     const OUTPUT: usize = 256 << 10;
@@ -113,13 +113,13 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Response, Error>> + Send;
 }
 
-/// What a typed tool takes. The type is the rule; `check` adds what the type cannot say.
+/// The request of a typed tool. `check` adds rules that the type cannot express.
 pub trait Request: DeserializeOwned + JsonSchema + Send {
     /// Adds one violation for each broken rule.
     fn check(&self, _broken: &mut Vec<Violation>) {}
 }
 
-/// What surrounds one run of a typed tool.
+/// The context of one run of a typed tool.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub call: &'a Call,

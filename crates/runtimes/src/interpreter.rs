@@ -6,18 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A language's interpreter: the names it goes by and the arguments that make it print its own path.
-pub struct Language {
+/// A program that runs scripts.
+pub struct Interpreter {
+    /// What `doctor` calls it.
+    pub label: &'static str,
+    /// The names it goes by, the best first.
     pub names: &'static [&'static str],
+    /// The arguments that make it print its own path; empty when it is never a shim.
     pub self_path: &'static [&'static str],
 }
 
-pub const PYTHON: Language =
-    Language { names: &["python3", "python"], self_path: &["-c", "import sys; print(sys.executable)"] };
-pub const NODE: Language = Language { names: &["node"], self_path: &["-p", "process.execPath"] };
-pub const PHP: Language = Language { names: &["php"], self_path: &["-r", "echo PHP_BINARY;"] };
-
-impl Language {
+impl Interpreter {
     /// The real executable: a shim costs 100 ms at every start and needs the owner's home.
     pub fn find(&self, host: &Host, root: &Path) -> Option<PathBuf> {
         self.names
@@ -32,7 +31,7 @@ impl Language {
     }
 
     fn real_executable(&self, host: &Host, found: PathBuf) -> PathBuf {
-        if !is_script(&found) {
+        if self.self_path.is_empty() || !is_script(&found) {
             return found;
         }
         host.resolve_shim(&found, || {

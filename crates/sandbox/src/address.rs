@@ -1,4 +1,4 @@
-//! Which addresses are the open internet. Everything else belongs to someone's own network.
+//! Which IP addresses are public, as opposed to private, loopback, link-local or reserved.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +28,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// Global unicast is 2000::/3; of that, documentation and the first special block are not.
+/// Public are the global unicast addresses (2000::/3) except the documentation and special-purpose blocks.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
     let special = a == 0x2001 && b < 0x200;
@@ -36,7 +36,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     (0x2000..0x4000).contains(&a) && !special && !documentation
 }
 
-/// An IPv4 address in IPv6 clothes: mapped, compatible, NAT64 or 6to4.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, NAT64 or 6to4.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_addresses_are_known_in_every_spelling() {
+    fn private_addresses_are_recognized_in_every_notation() {
         for private in [
             "127.0.0.1",
             "0.0.0.0",

@@ -1,32 +1,31 @@
-//! How a child is confined: what it sees, what it may use, and how much of it.
+//! The sandbox policy of one child: visible files, network access and resource limits.
 //!
-//! A confinement is applied whole or the program is not started: nothing here is ever weakened silently. Whoever
-//! wants a weaker level where the machine gives no stronger one asks [`super::Launcher::sandbox_level`] and
-//! says so in `level`.
+//! A confinement is applied completely or the program is not started; nothing is weakened silently. A caller
+//! that accepts a weaker level reads [`super::Launcher::sandbox_level`] and sets `level` accordingly.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The port on 127.0.0.1 on which a program under [`Network::Hosts`] finds the proxy.
+/// The port on 127.0.0.1 where a program under [`Network::Hosts`] reaches the proxy.
 pub const PROXY_PORT: u16 = 3128;
 
 /// How one child is confined.
 ///
-/// The limits (`memory` to `file_size`) hold at every level, `read`, `write`, `hidden`, `network` and `tmp_bytes`
-/// from [`SandboxLevel::Landlock`] up. Paths must be absolute; links in them are followed once, before the program
-/// starts, and the program sees the file under the name given here.
+/// The limits (`memory` to `file_size`) apply at every level; `read`, `write`, `hidden`, `network` and
+/// `tmp_bytes` from [`SandboxLevel::Landlock`] up. Paths must be absolute. Symbolic links are resolved once,
+/// before the program starts; the program sees the file under the path given here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     pub level: SandboxLevel,
-    /// Files and folders the program may read and execute, beside the system's own (`/usr`, libraries,
-    /// certificates, time zones, locale): the interpreter's prefix, the tool's folder, declared paths. The
-    /// working directory must be in here or in `write`. A path that does not exist fails the start.
+    /// Files and folders the program may read and execute, in addition to the system's (`/usr`, libraries,
+    /// certificates, time zones, locale). The working directory must be below one of these or of `write`. The
+    /// start fails if a path does not exist.
     pub read: Vec<PathBuf>,
-    /// Files and folders the program may change as well.
+    /// Files and folders the program may also write.
     pub write: Vec<PathBuf>,
-    /// Inside visible folders, yet never visible: the state folder. One that does not exist is passed over, so
-    /// make it before the first start.
+    /// Paths hidden although a folder above them is visible, such as the state folder. A path that does not
+    /// exist is skipped, so create it before the first start.
     pub hidden: Vec<PathBuf>,
     pub network: Network,
     /// Resident bytes of the whole tree.
@@ -39,17 +38,17 @@ pub struct Confinement {
     pub files: Option<u64>,
     /// Bytes of the largest file the program may write.
     pub file_size: Option<u64>,
-    /// Size of the private `/tmp`, which is `/dev/shm` too; at [`SandboxLevel::Landlock`] there is none.
+    /// Size of the private `/tmp`, which is also `/dev/shm`. Unused at [`SandboxLevel::Landlock`].
     pub tmp_bytes: u64,
 }
 
 impl Confinement {
-    /// No walls and no limits.
+    /// No sandbox and no limits.
     pub fn none() -> Confinement {
         Confinement::at(SandboxLevel::None)
     }
 
-    /// Nothing visible but the system, no network, no limits but the size of `/tmp`.
+    /// Only the system files, no network, and no limit except the size of `/tmp`.
     pub fn at(level: SandboxLevel) -> Confinement {
         Confinement {
             level,
@@ -67,18 +66,18 @@ impl Confinement {
     }
 }
 
-/// How strong the walls are, weakest first.
+/// How strong the sandbox is, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SandboxLevel {
-    /// None: the program can do what the daemon's user can.
+    /// No sandbox: the program can do everything that the daemon's user can.
     None,
-    /// Landlock and seccomp: what is not granted can't be opened, but whether it exists can be found out, and in a
-    /// folder with something hidden the names of the hidden part can be listed. No private `/tmp`, no UNIX
-    /// socket by name, and in a folder with something hidden no new entries.
+    /// Landlock and seccomp: paths that are not granted cannot be opened, but their existence can be probed
+    /// and the names in a hidden folder can be listed. No private `/tmp`, no UNIX sockets by path, and no new
+    /// entries in a folder that contains a hidden path.
     Landlock,
-    /// The above inside namespaces of its own (mount, pid, network, ipc, uts): what is not granted is not there.
-    /// Root's program keeps uid 0, so that it can use root's files in the folders it was granted, but has no
-    /// capability and can't get one: of what it sees it can use what uid 0 owns, and nothing else.
+    /// The above inside separate namespaces (mount, pid, network, ipc, uts): paths that are not granted do
+    /// not exist. A program of root keeps uid 0, so it can use root's files in granted folders, but it has no
+    /// capabilities and cannot gain any.
     Full,
 }
 
@@ -98,11 +97,11 @@ impl fmt::Display for SandboxLevel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// No socket but UNIX ones within the tree.
+    /// Only UNIX sockets between processes of the tree.
     Deny,
-    /// The machine's network, TCP and UDP, no raw sockets.
+    /// The host's network with TCP and UDP; no raw sockets.
     Allow,
-    /// Nothing but [`PROXY_PORT`] on 127.0.0.1, whose listening socket the daemon gets in
-    /// [`super::Exchange::on_listener`]. Only at [`SandboxLevel::Full`].
+    /// Only [`PROXY_PORT`] on 127.0.0.1, whose listening socket is passed to
+    /// [`super::Exchange::on_listener`]. Requires [`SandboxLevel::Full`].
     Hosts,
 }

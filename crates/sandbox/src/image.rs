@@ -1,4 +1,4 @@
-//! The launcher as something executable: in memory, or as a file where memory may not be executed.
+//! The launcher's executable image: a memfd, or a file on systems that refuse to execute a memfd.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -11,26 +11,26 @@ use std::path::Path;
 use super::fds::{above_stdio, check};
 
 use toolyard_launcher::IMAGE as LAUNCHER;
-/// Not yet in every libc; kernels before 6.3 answer EINVAL to it.
+/// Not yet in every libc; kernels before 6.3 return EINVAL.
 const MFD_EXEC: libc::c_uint = 0x10;
 
 pub struct Image {
     pub path: CString,
-    /// Keeps the memory alive that `path` names.
+    /// Keeps the memfd open that `path` refers to.
     _memory: Option<File>,
 }
 
 impl Image {
-    /// A sealed anonymous file: nobody can change what we execute, and nothing is left behind.
+    /// A sealed memfd: its content cannot be changed, and no file is left behind.
     pub fn in_memory() -> io::Result<Image> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         let fd = memfd(flags | MFD_EXEC).or_else(|e| match e.raw_os_error() {
             Some(libc::EINVAL) => memfd(flags),
             _ => Err(e),
         })?;
-        // SAFETY: just made, ours alone.
+        // SAFETY: just created, with no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // It is executed by its number, in a child whose low descriptors are already the tool's.
+        // It is executed by its number in a child whose low descriptors are already replaced.
         let mut memory = File::from(above_stdio(fd)?);
         memory.write_all(LAUNCHER)?;
         let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
@@ -40,14 +40,14 @@ impl Image {
         Ok(Image { path, _memory: Some(memory) })
     }
 
-    /// A file in `directory`, named after its content so that two versions never share one.
+    /// A file in `directory`, named by its content hash so that versions do not collide.
     pub fn in_directory(directory: &Path) -> io::Result<Image> {
         let digest = blake3::hash(LAUNCHER).to_hex();
         let path = directory.join(format!("launcher-{}", &digest[..16]));
         let fresh = directory.join(format!("launcher-{}.{}", &digest[..16], std::process::id()));
-        // It may be the state folder, which is not there yet and belongs to its owner alone.
+        // This may be the state folder, which must be private to its owner.
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // A leftover of a crashed process with our pid; a link planted there is not followed either.
+        // Left by a crashed process with the same pid; also keeps a planted symlink from being followed.
         match fs::remove_file(&fresh) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}

@@ -1,4 +1,4 @@
-//! What a child reads.
+//! Stdin of a child.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,15 +10,14 @@ use tokio::io::unix::AsyncFd;
 
 use super::fds;
 
-/// The bytes for the tool. A tool that doesn't read them all is no error by itself.
+/// Stdin of one run. It is not an error if the tool does not read all of it.
 pub struct Stdin {
     pipe: Option<AsyncFd<OwnedFd>>,
     left: Bytes,
 }
 
 impl Stdin {
-    /// What fits into the pipe goes in before the tool exists, which for most calls is everything: then there
-    /// is nothing to wait for later.
+    /// Fills the pipe before the tool starts. Most inputs fit completely, so no later write is needed.
     pub fn new(fd: OwnedFd, mut left: Bytes) -> io::Result<Stdin> {
         fds::set_nonblocking(&fd)?;
         while !left.is_empty() {
@@ -52,10 +51,10 @@ impl Stdin {
     }
 }
 
-/// Bytes that may wait for a child that does not read; one answer alone may be longer.
+/// Bytes that may be queued; a single message may be longer.
 const MAX_QUEUED: usize = 1 << 20;
 
-/// So many bytes wait already, and the child does not take them.
+/// The queue is full because the child does not read.
 #[derive(Debug)]
 pub struct StdinFull {
     pub queued: usize,
@@ -63,7 +62,7 @@ pub struct StdinFull {
 
 /// A stdin that stays open: bytes are queued at any time and written as the child reads them.
 pub struct StdinQueue {
-    /// Gone when it was closed, by us or by the child.
+    /// `None` once it was closed, by us or by the child.
     pipe: Option<AsyncFd<OwnedFd>>,
     left: VecDeque<Bytes>,
     queued: usize,
@@ -74,7 +73,7 @@ impl StdinQueue {
     pub fn new(fd: OwnedFd, first: Bytes) -> io::Result<StdinQueue> {
         fds::set_nonblocking(&fd)?;
         let pipe = fds::register(fd, Interest::WRITABLE)?;
-        // The request may be as long as the tool's input limit; only what comes after it can pile up.
+        // The first message may be as long as the tool's input limit; `MAX_QUEUED` applies to later ones.
         Ok(StdinQueue { pipe: Some(pipe), queued: first.len(), left: VecDeque::from([first]), broken: false })
     }
 
@@ -105,7 +104,7 @@ impl StdinQueue {
         self.queued = 0;
     }
 
-    /// Nothing is lost when the future is dropped: it waits first and writes in the same poll.
+    /// Cancel-safe: it waits first and writes in the same poll.
     pub async fn write(&mut self) {
         let (Some(pipe), Some(first)) = (&self.pipe, self.left.front_mut()) else { return };
         match pipe.async_io(Interest::WRITABLE, |fd| fds::write(fd, first)).await {

@@ -1,4 +1,4 @@
-//! The launcher as the daemon sees it: made ready once, then one run per call.
+//! The daemon's handle to the launcher: probes the system once, then runs one program per call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::view_pool::ViewPool;
 use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, SandboxLevel, TreeLevel};
 use toolyard_launcher::record::Record;
 
-/// Starts tools; one per process, shared.
+/// Starts child processes; one shared instance per daemon.
 pub struct Launcher {
     pub(super) image: Arc<Image>,
     level: TreeLevel,
-    /// The level and the weaker ones below it.
+    /// `level` and the weaker levels to fall back to.
     pub(super) levels: Vec<TreeLevel>,
     sandbox: SandboxLevel,
     pub(super) system: Arc<SystemView>,
@@ -34,9 +34,9 @@ pub struct Launcher {
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Children alive at the same time; more calls wait for a permit.
+    /// Concurrent children; further calls wait for a permit.
     pub max_live: usize,
-    /// Use this way of holding trees and no other, instead of the strongest that works.
+    /// Use exactly this level instead of the strongest available one.
     pub level: Option<TreeLevel>,
 }
 
@@ -47,8 +47,7 @@ impl Default for Options {
 }
 
 impl Launcher {
-    /// Finds out what this system allows. `fallback_dir` gets a copy of the launcher where anonymous memory
-    /// can't be executed.
+    /// Probes what this system supports; writes the launcher to `fallback_dir` if a memfd cannot be executed.
     pub fn new(fallback_dir: &Path) -> Result<Launcher, LauncherError> {
         Launcher::with_options(fallback_dir, Options::default())
     }
@@ -80,18 +79,18 @@ impl Launcher {
         self.level
     }
 
-    /// The strongest confinement this machine gives, found out once by trying.
+    /// The strongest sandbox level this system supports, as probed at start.
     pub fn sandbox_level(&self) -> SandboxLevel {
         self.sandbox
     }
 
-    /// The system call filter that a program so confined gets, as the kernel takes it: to compare with others.
+    /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
     pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
         self.system.filter(confinement)
     }
 
-    /// Runs one program to its end. Returns, and is safe to drop at any time, only with the whole tree dead or
-    /// told to die; must be called inside a tokio runtime with I/O and time enabled.
+    /// Runs one program to its end. The whole tree is dead when this returns; dropping the future kills it.
+    /// Must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
         let deadline = Instant::from_std(exchange.deadline);
         let admitted = self.admit(command, deadline).await?;
@@ -121,7 +120,7 @@ impl Launcher {
     }
 }
 
-/// Why we end a run ourselves.
+/// Why the daemon kills a run.
 #[derive(Debug)]
 pub enum KillReason {
     Deadline,
@@ -153,7 +152,7 @@ impl From<OverCap> for KillReason {
     }
 }
 
-/// Moves bytes until the tree is dead, the deadline comes or the output is too long.
+/// Copies stdio until the tree is dead, or the deadline, a limit or the output cap is reached.
 async fn pump_io(
     tree: &mut ProcessTree,
     stdin: &mut Stdin,

@@ -1,8 +1,8 @@
-//! Child processes: one program, bytes in, bounded bytes out, and never a survivor.
+//! Child processes: runs a program in a sandbox with bounded output and kills its whole process tree.
 //!
-//! The daemon itself never forks and changes nothing between fork and exec: it starts the small launcher in
-//! the crate `launcher` with `posix_spawn`, and that program holds the tool's process tree. Whatever ends a run — the
-//! tool, the deadline, the output cap, a dropped future, the daemon's own death — the whole tree is dead after.
+//! The daemon never forks: it starts the launcher (crate `toolyard-launcher`) with `posix_spawn`, and the
+//! launcher contains the tool's process tree. However a run ends (exit, deadline, output cap, dropped future,
+//! death of the daemon), no process of the tree survives it.
 
 mod address;
 mod confinement;
@@ -39,7 +39,7 @@ pub use error::{ChildError, LauncherError};
 pub use launcher::{KillReason, Launcher, Options};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
 
-/// What to start.
+/// The program to start.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// An absolute path; no search path is consulted.
@@ -52,31 +52,31 @@ pub struct Command {
     pub confinement: Confinement,
 }
 
-/// Takes the listening socket of a program under [`Network::Hosts`], which may be running already: early connections
-/// wait. It does not block yet and belongs to no runtime; taking it must not block either.
+/// Receives the listening socket of a program under [`Network::Hosts`]. The program may already be running;
+/// its connections queue. The socket is in blocking mode and not registered with a runtime. Must not block.
 pub type OnListener = Box<dyn FnOnce(TcpListener) + Send>;
 
-/// One exchange: bytes in, bounded bytes out.
+/// Input and bounds of one run.
 pub struct Exchange {
     pub stdin: Bytes,
     /// The largest stdout accepted, in bytes.
     pub output_cap: usize,
-    /// Waiting for a permit counts too.
+    /// Includes the time spent waiting for a permit.
     pub deadline: Instant,
-    /// Wanted by [`Network::Hosts`] alone; without it the program finds nobody behind the port.
+    /// Used with [`Network::Hosts`] only; if it is `None`, nothing accepts connections on the proxy port.
     pub on_listener: Option<OnListener>,
 }
 
-/// What a program that ended by itself left.
+/// The result of a program that exited by itself.
 #[derive(Clone, Debug)]
 pub struct Finished {
     pub stdout: Vec<u8>,
-    /// The last lines of stderr, made safe to show.
+    /// The last lines of stderr, with control characters escaped.
     pub stderr_tail: String,
     pub exit: Exit,
-    /// How this tree was held; weaker than [`Launcher::level`] when the launcher had to fall back.
+    /// How this tree was contained; weaker than [`Launcher::level`] if the launcher had to fall back.
     pub level: TreeLevel,
-    /// How the program was confined: what its [`Confinement`] asked for.
+    /// The sandbox level that was applied: the one its [`Confinement`] requested.
     pub sandbox: SandboxLevel,
 }
 
@@ -112,10 +112,10 @@ impl fmt::Display for Exit {
     }
 }
 
-/// How a process tree is held, strongest first.
+/// How a process tree is contained, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TreeLevel {
-    /// A pid namespace, made with the daemon's own privileges.
+    /// A pid namespace, created with the daemon's own privileges.
     PidNamespace,
     /// A pid namespace inside a user namespace, as an ordinary user.
     UserPidNamespace,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exits_read_as_a_person_would_say_them() {
+    fn exit_statuses_are_displayed_with_signal_names() {
         assert_eq!(Exit::from_wait_status(0x0100).to_string(), "exit status 1");
         assert_eq!(Exit::from_wait_status(9).to_string(), "killed by SIGKILL");
         assert_eq!(Exit::from_wait_status(0x80 | 11).to_string(), "killed by SIGSEGV");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_survives_the_socket_and_another_version_is_refused() {
+    fn a_record_round_trips_and_another_version_is_rejected() {
         let record = record::Record { level: b'n', stage: record::STAGE_EXEC, errno: 13, status: -2 };
         let mut bytes = record.to_bytes();
         assert_eq!(record::Record::from_bytes(bytes), Some(record));

@@ -1,8 +1,8 @@
-//! Limits the kernel can't keep for a whole tree without a cgroup: they are looked at from outside, often enough
-//! that a bomb is stopped before it hurts.
+//! Limits on a whole process tree, which the kernel cannot enforce without a cgroup: `/proc` is polled often
+//! enough to stop a fork or memory bomb early.
 //!
-//! The tree is found from the launcher down: orphans in it become children of the launcher or its init, so
-//! nothing leaves it.
+//! The tree is walked from the launcher down. Orphans are reparented to the launcher or its init, so no
+//! process leaves the tree.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use tokio::time::{self, Interval, MissedTickBehavior};
 
 use super::Confinement;
 
-/// Processes multiply faster than memory fills.
+/// Shorter than `INTERVAL`: a fork bomb grows faster than memory use.
 const PROCESS_INTERVAL: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_millis(50);
 /// The launcher and its init.
@@ -50,7 +50,7 @@ impl LimitMonitor {
         LimitMonitor { memory, cpu, processes, launcher, period }
     }
 
-    /// Returns when a limit is exceeded; may be dropped and called again.
+    /// Returns when a limit is exceeded. Cancel-safe.
     pub async fn exceeded(&mut self) -> LimitExceeded {
         let Some(period) = &mut self.period else { return std::future::pending().await };
         loop {
@@ -74,18 +74,18 @@ impl LimitMonitor {
     }
 }
 
-/// What a tree uses at one moment.
+/// Resource usage of a tree at one moment.
 #[derive(Default)]
 struct TreeUsage {
     tasks: u64,
     cpu: Duration,
-    /// Memory that processes share is counted for each of them.
+    /// Shared memory is counted once per process.
     resident: u64,
     pids: Vec<libc::pid_t>,
 }
 
 impl TreeUsage {
-    /// Looks no further once there are more processes than `max_tasks`.
+    /// Stops counting above `max_tasks` processes.
     fn of_tree(launcher: libc::pid_t, max_tasks: Option<u64>) -> TreeUsage {
         let max_tasks = max_tasks.map_or(u64::MAX, |limit| limit.saturating_add(LAUNCHER_PROCESSES));
         let mut total = TreeUsage::default();
@@ -119,28 +119,28 @@ impl TreeUsage {
         self.pids.push(pid);
     }
 
-    /// The resident bytes with shared ones divided among their users: exact, but slow to find out. A process
-    /// that doesn't let us look counts in full.
+    /// Resident bytes with shared pages divided among their users (PSS): exact but slow to read. A process
+    /// whose PSS cannot be read counts with its full resident size.
     fn proportional_memory(&self) -> u64 {
         self.pids.iter().map(|pid| pss(*pid).unwrap_or_else(|| resident(*pid))).sum()
     }
 }
 
-/// Of `/proc/PID/stat` what we need.
+/// The fields of `/proc/PID/stat` that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     threads: u64,
-    /// With children that were waited for.
+    /// Includes children that were waited for.
     cpu: Duration,
     resident: u64,
 }
 
 impl Stat {
     fn read(text: &str) -> Option<Stat> {
-        // The name may hold anything, parentheses too.
+        // The name may contain any byte, including parentheses.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // The first field after the name is number 3 of the manual.
+        // The first field after the name is field 3 in proc(5).
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let ticks = (14..=17).map(number).sum::<Option<u64>>()?;
         // SAFETY: plain calls.

@@ -1,4 +1,4 @@
-//! What a child writes: stdout whole up to a cap, of stderr the last lines.
+//! Output of a child: stdout up to a cap, and the last lines of stderr.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,17 +10,17 @@ use toolyard_protocol::text::escape_control;
 
 use super::fds;
 
-/// Bytes and lines of stderr that are kept.
+/// Bytes and lines of stderr that are returned.
 const TAIL_BYTES: usize = 2048;
 const TAIL_LINES: usize = 20;
-/// What may still be read once the tree is dead; more than any pipe holds, so that a stranger who was handed
-/// the other end can't keep us here.
+/// Maximum read after the tree is dead. More than a pipe holds; bounded because a process outside the tree
+/// may have been passed the write end.
 const MAX_DRAIN_BYTES: usize = 2 << 20;
 
-/// How much is read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// stdout, or a line of it, came to more than the cap.
+/// stdout, or one line of it, is longer than the cap.
 #[derive(Debug)]
 pub struct OverCap;
 
@@ -40,13 +40,13 @@ impl Stdout {
     }
 
     pub async fn read(&mut self) -> Result<(), OverCap> {
-        // One byte beyond the cap is enough to know.
+        // Reads one byte beyond the cap to detect longer output.
         let max = self.cap.saturating_add(1) - self.bytes.len();
         self.pipe.read(&mut self.bytes, max).await;
         if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(()) }
     }
 
-    /// What is left in the pipe; the writers are dead.
+    /// Reads the rest of the pipe after the writers are dead.
     pub fn finish(mut self) -> Result<Vec<u8>, OverCap> {
         while self.pipe.open && self.bytes.len() <= self.cap {
             let max = self.cap.saturating_add(1) - self.bytes.len();
@@ -56,29 +56,29 @@ impl Stdout {
     }
 }
 
-/// stdout line by line, for a child that is talked with.
+/// stdout line by line, for a session.
 pub struct Lines {
     pipe: PipeReader,
     bytes: Vec<u8>,
-    /// Where the next line begins, and up to where it is known to hold no line break.
+    /// Start of the next line, and the end of the part already searched for a line break.
     start: usize,
     scanned: usize,
     cap: usize,
-    /// What may still be read when the writers are dead.
-    last: usize,
+    /// Bytes that may still be read after the writers are dead.
+    drain_left: usize,
 }
 
 impl Lines {
     pub fn new(fd: OwnedFd, cap: usize) -> io::Result<Lines> {
         let pipe = PipeReader::new(fd)?;
-        Ok(Lines { pipe, bytes: Vec::new(), start: 0, scanned: 0, cap, last: MAX_DRAIN_BYTES })
+        Ok(Lines { pipe, bytes: Vec::new(), start: 0, scanned: 0, cap, drain_left: MAX_DRAIN_BYTES })
     }
 
     pub fn is_open(&self) -> bool {
         self.pipe.open
     }
 
-    /// The next whole line that was read; at the end of the pipe also what has no line break.
+    /// The next complete line that was read; at the end of the pipe also a last line without line break.
     pub fn next(&mut self) -> Result<Option<Bytes>, OverCap> {
         let found = self.bytes[self.scanned..].iter().position(|&b| b == b'\n').map(|i| self.scanned + i);
         let (end, next) = match found {
@@ -99,16 +99,16 @@ impl Lines {
         Ok(Some(line))
     }
 
-    /// Reads more. Ask for it only when there is no [`Lines::next`]: that is what bounds the memory.
+    /// Reads more. To bound memory, call it only after [`Lines::next`] returned `None`.
     pub async fn fill(&mut self) {
         self.pipe.read(&mut self.bytes, CHUNK).await;
     }
 
-    /// Reads more of what dead writers left; `false` at the end.
+    /// Reads more after the writers are dead; `false` at the end.
     pub fn try_fill(&mut self) -> bool {
-        let max = CHUNK.min(self.last);
+        let max = CHUNK.min(self.drain_left);
         let n = if self.pipe.open && max > 0 { self.pipe.try_read(&mut self.bytes, max) } else { 0 };
-        self.last -= n;
+        self.drain_left -= n;
         self.pipe.open = n > 0;
         n > 0
     }
@@ -133,7 +133,7 @@ impl Stderr {
         self.truncate_tail();
     }
 
-    /// What is left in the pipe; the writers are dead.
+    /// Reads the rest of the pipe after the writers are dead.
     pub fn finish(mut self) -> String {
         let mut left = MAX_DRAIN_BYTES;
         while self.pipe.open && left > 0 {
@@ -143,14 +143,14 @@ impl Stderr {
         tail_text(&self.tail)
     }
 
-    /// One byte more than is shown is kept, to know whether the first line is whole.
+    /// Leaves one byte more than is shown, to tell whether the first line is complete.
     fn truncate_tail(&mut self) {
         let surplus = self.tail.len().saturating_sub(TAIL_BYTES + 1);
         self.tail.drain(..surplus);
     }
 }
 
-/// The last lines, without a first one that lost its beginning unless there is no other.
+/// The last lines. An incomplete first line is dropped unless it is the only one.
 fn tail_text(tail: &[u8]) -> String {
     let cut = match tail.len() > TAIL_BYTES {
         true => tail.iter().position(|&b| b == b'\n').map_or(1, |i| i + 1),
@@ -159,12 +159,12 @@ fn tail_text(tail: &[u8]) -> String {
     let text = escape_control(&String::from_utf8_lossy(&tail[cut.min(tail.len())..]));
     let text = text.trim_end();
     let lines = text.rmatch_indices('\n').nth(TAIL_LINES - 1).map_or(0, |(i, _)| i + 1);
-    // Escapes made visible are longer than they were.
+    // Escaping makes the text longer.
     let bytes = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES));
     text[lines.max(bytes)..].to_owned()
 }
 
-/// The reading end of a pipe. Any error ends it as its end does: the tree's own end tells what happened.
+/// The read end of a pipe. An error counts as end of file; the launcher's record tells how the program ended.
 struct PipeReader {
     fd: AsyncFd<OwnedFd>,
     open: bool,
@@ -176,7 +176,7 @@ impl PipeReader {
         Ok(PipeReader { fd: fds::register(fd, Interest::READABLE)?, open: true })
     }
 
-    /// Nothing is lost when the future is dropped: it waits first and reads in the same poll.
+    /// Cancel-safe: it waits first and reads in the same poll.
     async fn read(&mut self, into: &mut Vec<u8>, max: usize) {
         let result = self.fd.async_io(Interest::READABLE, |fd| fds::read(fd, into, max)).await;
         self.open = matches!(result, Ok(n) if n > 0);
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tail_keeps_whole_last_lines_and_shows_escapes() {
+    fn the_tail_has_complete_last_lines_and_visible_escapes() {
         let many: String = (0..50).map(|i| format!("line {i}\n")).collect();
         let tail = tail_text(many.as_bytes());
         assert_eq!(tail.lines().count(), TAIL_LINES);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_lost_its_beginning_is_dropped_and_escapes_do_not_swell_the_tail() {
+    fn an_incomplete_first_line_is_dropped_and_escapes_count_towards_the_tail() {
         let long = ["x".repeat(TAIL_BYTES - 4).as_bytes(), b"\nlast"].concat();
         assert_eq!(tail_text(&long), "last");
         assert!(tail_text(&[0x1b; TAIL_BYTES]).len() <= TAIL_BYTES);

@@ -1,4 +1,4 @@
-//! Finding out, once at start, what this system allows. Everything here blocks.
+//! Probes, once at start, what this system supports. Every function blocks.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -14,10 +14,10 @@ use super::start::flags;
 use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
 use toolyard_launcher::record::{self, Record};
 
-/// How long one attempt may take before that way is given up.
+/// Timeout of one probe.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The launcher from memory, or from a file in `fallback_dir` where that is refused.
+/// The launcher in a memfd, or in a file in `fallback_dir` if a memfd cannot be executed.
 pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
     let memory = match Image::in_memory().and_then(|image| check_executable(&image).map(|()| image)) {
         Ok(image) => return Ok(image),
@@ -28,12 +28,12 @@ pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
         .map_err(|file| LauncherError::NotExecutable { directory: fallback_dir.to_owned(), memory, file })
 }
 
-/// Whether the image can be executed at all, whatever the levels allow.
+/// Whether the image can be executed at all, independent of the levels.
 fn check_executable(image: &Image) -> io::Result<()> {
     run_launcher(image, vec![record::FLAG_PROBE], None, None).map(drop)
 }
 
-/// Sets up a tree at `level` with a tool that ends at once.
+/// Sets up a tree at `level` with a tool that exits at once.
 pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
     let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, None)?;
     match record.stage {
@@ -42,7 +42,7 @@ pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
     }
 }
 
-/// Confines a tool that ends at once, as a real one would be.
+/// Sets up the sandbox for a tool that exits at once.
 pub fn probe_sandbox(
     image: &Image,
     levels: &[TreeLevel],
@@ -54,7 +54,7 @@ pub fn probe_sandbox(
     run_script(image, levels, level, script.as_ref(), system).map(drop)
 }
 
-/// Makes the view of `script` and gives the namespace that holds it.
+/// Creates the view of `script` and returns its mount namespace.
 pub fn create_view(
     image: &Image,
     levels: &[TreeLevel],
@@ -65,7 +65,7 @@ pub fn create_view(
     fds::above_stdio(namespace.ok_or(io::ErrorKind::InvalidData)?)
 }
 
-/// Carries a script out for a tool that ends at once; gives what was handed over.
+/// Runs a script for a tool that exits at once; returns the descriptor that the launcher sent, if any.
 fn run_script(
     image: &Image,
     levels: &[TreeLevel],
@@ -88,7 +88,7 @@ fn run_script(
 
 type LauncherReply = (Record, Option<OwnedFd>);
 
-/// Runs the launcher and waits for its record, and for what it hands over before that.
+/// Runs the launcher and waits for its record and the descriptor that may precede it.
 fn run_launcher(
     image: &Image,
     flags: Vec<u8>,
@@ -113,7 +113,7 @@ fn run_launcher(
     let pid = spawn_args.spawn(&image.path, [&theirs; 4], namespaces)?;
     drop(theirs);
     let reply = receive_record(ours);
-    // SAFETY: our own child, not reaped yet; after its reply it is ending anyway.
+    // SAFETY: our own child, not reaped yet; it exits after its reply.
     unsafe {
         if reply.is_err() {
             libc::kill(pid, libc::SIGKILL);
@@ -134,7 +134,7 @@ fn receive_record(socket: OwnedFd) -> io::Result<LauncherReply> {
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // A descriptor ends what one call reads, so nothing of the record is here yet.
+        // A read ends at a passed descriptor, so `bytes` holds nothing of the record yet.
         if descriptor.is_some() && bytes == [launch_script::TAG_VIEW] {
             passed = descriptor;
             bytes.clear();
@@ -151,14 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_memory_cannot_be_executed_a_private_file_serves() {
+    fn a_private_file_is_used_if_a_memfd_cannot_be_executed() {
         let directory = std::env::temp_dir().join(format!("toolyard-image-{}", std::process::id()));
         for _ in 0..2 {
             let image = Image::in_directory(&directory).unwrap();
             check_executable(&image).unwrap();
         }
         let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(Result::unwrap).collect();
-        assert_eq!(files.len(), 1, "written again, it replaces itself");
+        assert_eq!(files.len(), 1, "a second write replaces the file");
         assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::remove_dir_all(&directory).unwrap();

@@ -1,8 +1,7 @@
-//! Collecting launchers that have done their work, without ever blocking a worker thread.
+//! Reaps launchers that have exited, without blocking a worker thread.
 //!
-//! A launcher is reaped a moment after its record arrived, and waiting for that moment would cost every call a
-//! wake-up. So pids are put on a list, each later call looks through it, and a thread sleeps beside it for the
-//! time when no later call comes.
+//! A launcher exits a moment after its record arrives, and waiting for it would cost every call a wake-up.
+//! Instead pids are put on a list that each later call sweeps; a thread covers the time without calls.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,14 +23,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     pending: Vec<PendingChild>,
-    /// The thread sleeps without limit and must be woken.
+    /// The thread sleeps without timeout and must be woken.
     asleep: bool,
     closed: bool,
 }
 
 struct PendingChild {
     pid: libc::pid_t,
-    /// A cancelled child counts as alive until it is gone.
+    /// A cancelled child holds its permit until it is reaped.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,7 +58,7 @@ impl Drop for Reaper {
 pub struct ReaperHandle(Arc<Shared>);
 
 impl ReaperHandle {
-    /// Takes over a launcher that is ending or was told to end.
+    /// Takes over a launcher that is exiting or has been killed.
     pub fn reap_later(&self, pid: libc::pid_t, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.0.lock();
         state.pending.push(PendingChild { pid, _permit: permit });
@@ -72,7 +71,7 @@ impl ReaperHandle {
 }
 
 impl Shared {
-    /// The list is whole after every statement, so a panic elsewhere leaves nothing to repair.
+    /// The list is consistent after every statement, so a poisoned lock can be used.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +96,7 @@ impl Shared {
 
 impl State {
     fn sweep(&mut self) {
-        // SAFETY: a plain call; each pid is our own child and reaped here only. An error means it is gone.
+        // SAFETY: a plain call; each pid is our own child and only reaped here. An error means it is gone.
         self.pending.retain(|w| unsafe { libc::waitpid(w.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0);
     }
 }

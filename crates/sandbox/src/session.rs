@@ -1,6 +1,6 @@
-//! A child that is talked with: lines out as they come, lines in at any time.
+//! A session with a child: its output lines are delivered as they arrive, input can be sent at any time.
 //!
-//! Reading never waits for writing: what the child does not take stays in a bounded queue.
+//! Reading never waits for writing: unread input stays in a bounded queue.
 
 use std::time::Instant;
 
@@ -18,13 +18,13 @@ use toolyard_launcher::record::Record;
 
 pub use super::input::StdinFull;
 
-/// How a conversation begins.
+/// How a session is opened.
 pub struct SessionOptions {
-    /// What the child reads first; its stdin stays open after it.
+    /// The first input of the child; its stdin stays open.
     pub stdin: Bytes,
     /// The longest line accepted, in bytes.
     pub line_cap: usize,
-    /// Until when a permit is waited for; what comes later is up to whoever holds the conversation.
+    /// Deadline for acquiring a permit; the caller limits the session itself.
     pub deadline: Instant,
     /// As in [`super::Exchange`].
     pub on_listener: Option<OnListener>,
@@ -41,18 +41,18 @@ pub struct ChildSession<'a> {
     stderr: Stderr,
     monitor: LimitMonitor,
     line_cap: usize,
-    /// What the launcher said when the tree was dead; lines may still wait in the pipe.
+    /// The launcher's record once the tree is dead; the pipe may still contain lines.
     record: Option<Option<Record>>,
 }
 
 pub enum Event {
-    /// Without its line break. The last one may have had none.
+    /// Without its line break, which the last line may lack.
     Line(Bytes),
-    /// The program ended by itself, and every line was given.
+    /// The program exited by itself and every line was delivered.
     Exited,
 }
 
-/// How it ended.
+/// How the program ended.
 pub struct Exited {
     pub exit: Exit,
     pub stderr_tail: String,
@@ -61,7 +61,7 @@ pub struct Exited {
 }
 
 impl Launcher {
-    /// Starts a program to talk with.
+    /// Starts a program and opens a session with it.
     pub async fn open<'a>(
         &'a self,
         command: &'a Command,
@@ -91,7 +91,7 @@ impl Launcher {
 }
 
 impl ChildSession<'_> {
-    /// What happens next; bytes move meanwhile. May be dropped and called again.
+    /// Copies stdio until the next event. Cancel-safe.
     pub async fn event(&mut self) -> Result<Event, KillReason> {
         loop {
             if let Some(line) = self.stdout.next()? {
@@ -101,7 +101,7 @@ impl ChildSession<'_> {
                 if self.stdout.try_fill() {
                     continue;
                 }
-                // The pipe is at its end now, so that a last line without its break counts as one.
+                // At the end of the pipe, a last line without line break counts as a line.
                 return Ok(self.stdout.next()?.map_or(Event::Exited, Event::Line));
             }
             tokio::select! {
@@ -119,17 +119,17 @@ impl ChildSession<'_> {
         self.stdin.push(bytes)
     }
 
-    /// Whether the child closed its stdin, as far as that showed.
+    /// Whether a write to the child's stdin has failed.
     pub fn is_stdin_closed(&self) -> bool {
         self.stdin.is_broken()
     }
 
-    /// Nothing more will be said to the child; what it has not taken is dropped.
+    /// Closes the child's stdin; unwritten input is dropped.
     pub fn close_stdin(&mut self) {
         self.stdin.close();
     }
 
-    /// After [`Event::Exited`].
+    /// Returns the exit status; call it after [`Event::Exited`].
     pub async fn finish(mut self) -> Result<Exited, ChildError> {
         let record = match self.record {
             Some(record) => record,
@@ -140,14 +140,14 @@ impl ChildSession<'_> {
         Ok(Exited { exit, stderr_tail, level, sandbox: self.command.confinement.level })
     }
 
-    /// Kills the tree and gives the last words of its stderr.
+    /// Kills the tree and returns the tail of its stderr.
     pub async fn kill(mut self) -> String {
         self.tree.kill();
         self.tree.wait().await;
         self.stderr.finish()
     }
 
-    /// Kills the tree and says why.
+    /// Kills the tree and returns the error for `reason`.
     pub async fn kill_with_error(self, reason: KillReason) -> ChildError {
         let cap = self.line_cap;
         reason.into_error(cap, self.kill().await)

@@ -1,4 +1,4 @@
-//! Starting the launcher with `posix_spawn`, which costs the same whatever the size of the daemon's memory.
+//! Starts the launcher with `posix_spawn`, whose cost does not depend on the size of the daemon's memory.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -10,9 +10,9 @@ use std::ptr;
 
 use super::{ChildError, Command};
 
-/// A command in the form the kernel takes it, checked.
+/// A validated command as C strings.
 pub struct SpawnArgs {
-    /// Launcher's name, flags, program, then the tool's own arguments.
+    /// The launcher's name, flags and program, then the tool's arguments.
     argv: Vec<CString>,
     env: Vec<CString>,
     cwd: CString,
@@ -36,20 +36,20 @@ impl SpawnArgs {
         Ok(SpawnArgs { argv, env, cwd: path(&command.cwd)? })
     }
 
-    /// Starts the launcher at `image` with `fds` as its descriptors 0, 1, 2 and 3 and with those of `namespaces`;
-    /// gives its pid.
+    /// Starts the launcher at `image` with `fds` as its descriptors 0 to 3, plus `namespaces` at the given
+    /// numbers; returns its pid.
     pub fn spawn(
         &self,
         image: &CStr,
         fds: [&OwnedFd; 4],
         namespaces: Vec<(&OwnedFd, i32)>,
     ) -> io::Result<libc::pid_t> {
-        let handed = fds.into_iter().zip(0..).chain(namespaces).collect::<Vec<_>>();
-        let actions = Actions::new(&handed, &self.cwd)?;
+        let passed = fds.into_iter().zip(0..).chain(namespaces).collect::<Vec<_>>();
+        let actions = Actions::new(&passed, &self.cwd)?;
         let attributes = Attributes::new()?;
         let (argv, env) = (pointers(&self.argv), pointers(&self.env));
         let mut pid = 0;
-        // SAFETY: all pointers are to initialised objects that outlive the call; the lists end in NULL.
+        // SAFETY: all pointers point to initialised objects that outlive the call; the lists end in NULL.
         check_errno(unsafe {
             let (actions, attributes) = (actions.0.as_ptr(), attributes.0.as_ptr());
             libc::posix_spawn(&mut pid, image.as_ptr(), actions, attributes, argv.as_ptr(), env.as_ptr())
@@ -88,8 +88,8 @@ impl Drop for Actions {
 struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
 
 impl Attributes {
-    /// Default dispositions for the tool; every signal blocked for the launcher, which opens the mask again
-    /// for the tool; a session of its own, so that Ctrl-C on our terminal is ours to handle.
+    /// Default signal dispositions; all signals blocked (the launcher unblocks them for the tool); a new
+    /// session, so that Ctrl-C on the daemon's terminal reaches only the daemon.
     fn new() -> io::Result<Attributes> {
         let mut attributes = MaybeUninit::uninit();
         // SAFETY: `init` initialises what the later calls and `drop` use.
@@ -116,7 +116,7 @@ impl Drop for Attributes {
     }
 }
 
-/// These calls give the error number itself.
+/// The posix_spawn functions return the error number.
 fn check_errno(errno: libc::c_int) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }

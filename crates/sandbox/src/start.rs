@@ -1,4 +1,4 @@
-//! From a command to a running tree: what a run needs before it may start, and how its end is read.
+//! Starts a command: acquires a permit, prepares script and view, spawns the launcher, decodes its record.
 
 use std::ffi::CString;
 use std::io;
@@ -47,7 +47,7 @@ pub fn open_channels() -> io::Result<(Channels, Channels)> {
 }
 
 impl Launcher {
-    /// Waits for a permit, at most until the deadline, and gets everything ready for the start.
+    /// Waits for a permit, at most until the deadline, and prepares the start.
     pub(super) async fn admit(
         &self,
         command: &Command,
@@ -55,7 +55,7 @@ impl Launcher {
     ) -> Result<Admitted<'_>, ChildError> {
         let confinement = &command.confinement;
         let permit = self.acquire_permit(deadline).await?;
-        // Only now: while a run waits for its permit, what a view shows can change.
+        // Not earlier: the files behind the view can change while the run waits for its permit.
         let view = self.view(confinement).await;
         let script = LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some())?;
         let shared = self.system.shared(confinement.level);
@@ -64,8 +64,8 @@ impl Launcher {
         Ok(Admitted { spawn_args, script, shared, view, permit })
     }
 
-    /// Starts the launcher with its ends of the channels. Ours must be registered already: afterwards nothing
-    /// may fail.
+    /// Starts the launcher with its ends of the channels. Ours must already be registered, because nothing
+    /// may fail afterwards.
     pub(super) fn start(
         &self,
         command: &Command,
@@ -80,14 +80,14 @@ impl Launcher {
         }
         let mut namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
         namespaces.extend(view.as_deref().map(|view| (view, launch_script::FD_VIEW as i32)));
-        let handed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
+        let passed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
         let pid = spawn_args
-            .spawn(&self.image.path, handed, namespaces)
+            .spawn(&self.image.path, passed, namespaces)
             .map_err(|error| spawn_error(error, command))?;
         Ok((ProcessTree::new(control, pid, self.reaper.handle(), permit, on_listener), script))
     }
 
-    /// How the program ended, by the launcher's own word.
+    /// How the program ended, according to the launcher's record.
     pub(super) fn exit_from_record(
         &self,
         record: Option<Record>,
@@ -108,9 +108,9 @@ impl Launcher {
         }
     }
 
-    /// The view that a run so confined copies, pooled or created; `None` when it must make its own.
+    /// The view for this confinement, pooled or created; `None` if the run must create its own.
     async fn view(&self, confinement: &Confinement) -> Option<Arc<OwnedFd>> {
-        // Namespaces of ours can be entered only where users are shared, too.
+        // A pooled view can be entered only together with the shared user namespace.
         self.system.shared(confinement.level)?;
         let script = LaunchScript::view(confinement, &self.system).ok()?;
         if let Some(view) = self.view_pool.find(&script) {
@@ -118,12 +118,12 @@ impl Launcher {
         }
         let (view_pool, image, system) = (self.view_pool.clone(), self.image.clone(), self.system.clone());
         let levels = self.levels.clone();
-        let made = tokio::task::spawn_blocking(move || view_pool.create(&script, &image, &levels, &system));
-        made.await.ok().flatten()
+        let view = tokio::task::spawn_blocking(move || view_pool.create(&script, &image, &levels, &system));
+        view.await.ok().flatten()
     }
 }
 
-/// What the launcher reads as its flags. A full confinement needs a namespace to stand in.
+/// The launcher's flags argument. [`SandboxLevel::Full`] needs a pid namespace, so it excludes the subreaper.
 pub fn flags(
     levels: &[TreeLevel],
     sandbox: SandboxLevel,
@@ -137,9 +137,9 @@ pub fn flags(
     CString::new(flags).unwrap_or_default()
 }
 
-/// The script waits in the socket for the launcher, which does not exist yet.
+/// Writes the script to the socket, where the launcher reads it once it is started.
 fn send(control: &OwnedFd, script: &LaunchScript) -> Result<(), ChildError> {
-    let failed = |source| ChildError::Confinement { step: "hand over the script".into(), source };
+    let failed = |source| ChildError::Confinement { step: "send the launch script".into(), source };
     match fds::write(control, script.bytes()).map_err(failed)? {
         n if n == script.bytes().len() => Ok(()),
         _ => Err(failed(io::Error::from_raw_os_error(libc::EMSGSIZE))),
@@ -165,7 +165,7 @@ fn decode_record(
     }
 }
 
-/// The launcher did not start; the tool's arguments or directory may be the reason.
+/// The launcher did not start, possibly because of the tool's arguments or working directory.
 fn spawn_error(error: io::Error, command: &Command) -> ChildError {
     match error.raw_os_error() {
         Some(libc::E2BIG) => ChildError::ArgumentsTooLong,
@@ -181,7 +181,7 @@ fn spawn_error(error: io::Error, command: &Command) -> ChildError {
 fn exec_error(error: io::Error, command: &Command) -> ChildError {
     let program = command.program.clone();
     match error.raw_os_error() {
-        // The kernel says the same for a script whose interpreter is not there.
+        // The kernel also returns ENOENT for a script whose interpreter is missing.
         Some(libc::ENOENT) if command.cwd.join(&program).exists() => {
             ChildError::InterpreterMissing { program }
         }

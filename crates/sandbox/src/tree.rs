@@ -1,4 +1,4 @@
-//! A running launcher with its tool: killed when dropped, reaped in the background.
+//! A running launcher with its tool: killed on drop, reaped in the background.
 
 use std::io;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use super::reaper::ReaperHandle;
 use super::{OnListener, fds, launch_script};
 use toolyard_launcher::record::{self, Record};
 
-/// Closing `control` is the order to kill; the launcher obeys it even when we die instead of dropping this.
+/// Closing `control` makes the launcher kill the tree, also when the daemon dies.
 pub struct ProcessTree {
     control: AsyncFd<OwnedFd>,
     received: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct ProcessTree {
     guard: Guard,
 }
 
-/// Dropped after `control`, so that the launcher is already told to end when the reaper takes it.
+/// Dropped after `control`, so that the launcher is already exiting when the reaper takes it.
 struct Guard {
     pid: libc::pid_t,
     reaper: ReaperHandle,
@@ -28,7 +28,7 @@ struct Guard {
 }
 
 impl ProcessTree {
-    /// `control` must be registered before the launcher is started: afterwards nothing may fail.
+    /// `control` must be registered before the launcher is started, because nothing may fail afterwards.
     pub fn new(
         control: AsyncFd<OwnedFd>,
         pid: libc::pid_t,
@@ -49,13 +49,13 @@ impl ProcessTree {
         self.guard.pid
     }
 
-    /// Orders the tree killed but keeps listening for the record.
+    /// Kills the tree; its record can still be received with [`ProcessTree::wait`].
     pub fn kill(&self) {
-        // SAFETY: a plain call on our own socket. It fails only when the launcher is gone already.
+        // SAFETY: a plain call on our own socket. It fails only if the launcher has already exited.
         unsafe { libc::shutdown(self.control.get_ref().as_raw_fd(), libc::SHUT_WR) };
     }
 
-    /// Waits until the tree is dead. `None`: the launcher ended without a word. May be dropped and called again.
+    /// Waits until the tree is dead. `None` if the launcher exited without sending a record. Cancel-safe.
     pub async fn wait(&mut self) -> Option<Record> {
         while self.received.len() < record::LEN {
             let missing = record::LEN - self.received.len();
@@ -72,7 +72,7 @@ impl ProcessTree {
 }
 
 impl ProcessTree {
-    /// A descriptor comes with one byte of its own.
+    /// Removes the tag byte that came with the descriptor and passes the socket on.
     fn deliver_listener(&mut self, socket: OwnedFd) {
         self.received.retain(|byte| *byte != launch_script::TAG_LISTENER);
         if let Some(take) = self.on_listener.take() {

@@ -1,8 +1,8 @@
-//! Views that are pooled for the next run that is granted the same.
+//! Pool of file system views, shared by runs with the same grants.
 //!
-//! Making the file system that a fully confined program sees takes some two hundred system calls, copying one that is
-//! there takes two. A pooled view is used only while it is what would be made anew: the same steps, the same files and
-//! folders behind their paths, and no mount of this machine changed since.
+//! Creating the view of a fully sandboxed program takes about two hundred system calls, copying a pooled one
+//! takes two. A pooled view is reused only if the steps and the inodes behind their paths are the same and no
+//! mount of this machine has changed since.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,28 +21,28 @@ const MAX: usize = 32;
 #[derive(Default)]
 pub struct ViewPool {
     state: Mutex<PoolState>,
-    /// One at a time; who comes meanwhile does without.
+    /// One view is created at a time; concurrent runs create their own without pooling it.
     creating: Mutex<()>,
 }
 
 #[derive(Default)]
 struct PoolState {
-    /// Those used last are at the end.
+    /// Least recently used first.
     views: Vec<PooledView>,
-    /// Tells when a mount of this machine changes.
+    /// `/proc/self/mountinfo`, polled for changed mounts.
     mounts: Option<File>,
 }
 
 struct PooledView {
     steps: Vec<u8>,
     inodes: Vec<(u64, u64)>,
-    /// A folder that is masked could be removed and its number given to another; held open, it can't.
+    /// Held open so that the inode number of a removed masked folder is not reused.
     _masked: Vec<File>,
     namespace: Arc<OwnedFd>,
 }
 
 impl ViewPool {
-    /// The pooled view that these steps would make.
+    /// The pooled view that these steps would create.
     pub fn find(&self, script: &LaunchScript) -> Option<Arc<OwnedFd>> {
         let inodes = inodes(script)?;
         let mut state = self.lock();
@@ -57,7 +57,7 @@ impl ViewPool {
         Some(namespace)
     }
 
-    /// Creates and pools the view; `None` where that can't be done, and the run then makes its own. Blocks.
+    /// Creates and pools the view. Blocks. `None` if that fails; the run then creates its own.
     pub fn create(
         &self,
         script: &LaunchScript,
@@ -71,7 +71,7 @@ impl ViewPool {
         let masked = script.masked.iter().map(open_path).collect::<Option<_>>()?;
         let namespace = Arc::new(create_view(image, levels, script, system).ok()?);
         let mut state = self.lock();
-        // Something may have changed under our hands.
+        // Files or mounts may have changed while the view was created.
         if state.clear_if_mounts_changed() || inodes(script)? != before {
             return None;
         }
@@ -82,7 +82,7 @@ impl ViewPool {
         Some(namespace)
     }
 
-    /// After a view could not be used, whatever the reason.
+    /// Called after a view could not be used, whatever the reason.
     pub fn clear(&self) {
         self.lock().views.clear();
     }
@@ -103,7 +103,7 @@ impl PoolState {
     fn clear_if_mounts_changed(&mut self) -> bool {
         let Some(mounts) = &self.mounts else { return false };
         let mut poll = libc::pollfd { fd: mounts.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
-        // SAFETY: one entry, which outlives the call. The kernel tells each change once.
+        // SAFETY: one entry, which outlives the call. The kernel reports each change once.
         let changed = unsafe { libc::poll(&mut poll, 1, 0) } != 0;
         if changed {
             self.views.clear();
@@ -112,7 +112,7 @@ impl PoolState {
     }
 }
 
-/// Which files and folders are behind the paths now.
+/// Device and inode numbers currently behind the paths of the script.
 fn inodes(script: &LaunchScript) -> Option<Vec<(u64, u64)>> {
     let identity = |path: &PathBuf| fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     script.shown.iter().chain(&script.masked).map(identity).collect()

@@ -1,4 +1,4 @@
-//! Real processes through the real launcher, at every level the system allows.
+//! Runs real processes through the launcher, at every containment level the system supports.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ use toolyard_sandbox::{
     ChildError, Command, Confinement, Exchange, Exit, Finished, Launcher, Options, TreeLevel,
 };
 
-/// Long enough that only a hang reaches it.
+/// Reached only by a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const CAP: usize = 4 << 20;
 
@@ -28,7 +28,7 @@ fn launchers() -> Vec<Launcher> {
         Launcher::with_options(&env::temp_dir(), Options { level: Some(level), ..Options::default() })
     };
     let all: Vec<_> = TreeLevel::ALL.into_iter().filter_map(|level| forced(level).ok()).collect();
-    assert!(!all.is_empty(), "no level works here");
+    assert!(!all.is_empty(), "no containment level works on this system");
     all
 }
 
@@ -84,7 +84,7 @@ impl Scratch {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A leader deaf to polite signals, a background child, and a daemonised grandchild.
+    /// A leader that ignores TERM, INT and HUP, a background child, and a daemonised grandchild.
     fn hostile(&self) -> Command {
         let script = r#"
             trap '' TERM INT HUP
@@ -103,7 +103,7 @@ impl Scratch {
         self.0.join("hostile.child").exists() && self.0.join("hostile.grandchild").exists()
     }
 
-    /// Processes of this test still alive, launchers left out on request: those end a moment after their tree.
+    /// Live processes of this test, optionally without launchers, which exit a moment after their tree.
     fn alive(&self, launchers_too: bool) -> Vec<String> {
         let marker = self.0.to_str().unwrap();
         let of = |entry: fs::DirEntry| {
@@ -186,7 +186,7 @@ async fn a_tool_that_ignores_its_input_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_flood_of_stderr_neither_blocks_nor_piles_up() {
+async fn a_flood_of_stderr_neither_blocks_nor_fills_memory() {
     for launcher in launchers() {
         let script = "i=0; while [ $i -lt 40000 ]; do echo noise $i; i=$((i+1)); done >&2; echo done";
         let finished = finished(&launcher, &sh(script), "").await;
@@ -277,7 +277,7 @@ async fn a_program_that_cannot_start_says_why() {
     assert!(
         matches!(&absent, ChildError::ProgramMissing { program } if program == Path::new("/no/such/program"))
     );
-    assert_eq!(absent.to_string(), "cannot start /no/such/program: there is no such file");
+    assert_eq!(absent.to_string(), "cannot start /no/such/program: file not found");
 
     let orphaned = scratch.script("orphaned", "#!/no/such/interpreter\n", 0o755);
     assert!(matches!(failed(&command(&orphaned, &[])).await, ChildError::InterpreterMissing { .. }));
@@ -293,7 +293,7 @@ async fn a_program_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn what_no_program_can_receive_is_refused_before_anything_starts() {
+async fn invalid_arguments_and_environments_are_rejected_before_the_start() {
     assert!(matches!(
         failed(&command("/bin/echo", &["a", "b\0c"])).await,
         ChildError::NulInArgument { index: 2 }
@@ -309,7 +309,7 @@ async fn what_no_program_can_receive_is_refused_before_anything_starts() {
 
 #[tokio::test]
 async fn a_tool_has_its_stdio_and_no_other_descriptor() {
-    // One of ours that would leak: without close-on-exec, far from the others.
+    // A descriptor that could leak: without close-on-exec, with a high number.
     let leak = unsafe { libc::fcntl(0, libc::F_DUPFD, 57) };
     assert!(leak >= 57);
     for launcher in launchers() {
@@ -321,7 +321,7 @@ async fn a_tool_has_its_stdio_and_no_other_descriptor() {
 }
 
 #[tokio::test]
-async fn environment_folder_arguments_user_and_signals_are_exactly_those_asked_for() {
+async fn environment_folder_arguments_user_and_signals_are_exactly_as_specified() {
     let scratch = Scratch::new();
     let cwd = scratch.0.canonicalize().unwrap();
     let me = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -346,7 +346,7 @@ async fn environment_folder_arguments_user_and_signals_are_exactly_those_asked_f
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_calls_than_places_wait_their_turn_and_waiting_counts() {
+async fn excess_calls_wait_for_a_permit_and_the_wait_counts_towards_the_deadline() {
     let options = Options { max_live: 2, ..Options::default() };
     let launcher = Arc::new(Launcher::with_options(&env::temp_dir(), options).unwrap());
     let runs: Vec<_> = (0..20)
@@ -405,7 +405,7 @@ fn everything_here_holds_for_an_ordinary_user_too() {
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
-    // A copy, since the build folder may lie where only root can go.
+    // A copy, since the build folder may be accessible to root only.
     let scratch = Scratch::new();
     fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o755)).unwrap();
     let copy = scratch.0.join("suite");

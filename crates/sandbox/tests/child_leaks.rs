@@ -1,5 +1,5 @@
-//! What is left after many runs that ended in every way: no descriptor, no zombie. Alone in its process, so
-//! that nobody else's descriptors are counted.
+//! Runs leave no descriptor and no zombie, however they end. The only test in its process, so that no other
+//! descriptors are counted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ async fn runs_leave_neither_descriptor_nor_zombie() {
     assert_eq!(descriptors(), before);
 }
 
-/// A good run, a cut one, a timed-out one, one that can't start, and one dropped after `n` polls.
+/// A successful run, one over the output cap, one timed out, one that cannot start, and some dropped early.
 async fn every_end(launcher: &Launcher) {
     assert_eq!(launcher.run(&sh("cat"), exchange(100, 60_000)).await.unwrap().stdout, b"in");
     launcher.run(&sh("yes"), exchange(100, 60_000)).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! Confined children: real programs that try to get out, at every level that claims to stop them. Run by root,
-//! everything is run once more as an ordinary user.
+//! Sandboxed children: real programs that try to escape, at every sandbox level. If run by root, all tests
+//! run once more as an ordinary user.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,7 +24,7 @@ use toolyard_sandbox::{
 const TIMEOUT: Duration = Duration::from_secs(120);
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A yard with a tool's folder, a folder to write in, a state folder, and a stranger's folder beside it.
+/// A yard with a tool's folder, a writable folder and a state folder, and a private folder beside the yard.
 struct Yard {
     outer: PathBuf,
     launcher: Launcher,
@@ -54,12 +54,12 @@ impl Yard {
         self.outer.join(path)
     }
 
-    /// The levels that claim to stop things, as far as this machine has them.
+    /// The sandbox levels that this machine supports.
     fn levels(&self) -> Vec<SandboxLevel> {
         let here = self.launcher.sandbox_level();
         let levels: Vec<_> =
             [SandboxLevel::Full, SandboxLevel::Landlock].into_iter().filter(|level| *level <= here).collect();
-        assert!(!levels.is_empty(), "this machine confines nothing");
+        assert!(!levels.is_empty(), "this machine supports no sandbox level");
         levels
     }
 
@@ -133,9 +133,9 @@ async fn what_is_granted_works() {
     }
 }
 
-/// Every attack of `sandbox/attacks.py` against real targets outside.
+/// Runs every attack of `sandbox/attacks.py` against real targets outside the sandbox.
 #[tokio::test]
-async fn no_way_leads_out() {
+async fn no_attack_succeeds() {
     let yard = Yard::new();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let _unix = UnixListener::bind(yard.path("home/socket")).unwrap();
@@ -168,7 +168,7 @@ async fn no_way_leads_out() {
 }
 
 #[tokio::test]
-async fn with_everything_shut_a_name_outside_does_not_even_exist() {
+async fn at_the_full_level_names_outside_do_not_exist() {
     let yard = Yard::new();
     if yard.launcher.sandbox_level() < SandboxLevel::Full {
         return;
@@ -180,7 +180,7 @@ async fn with_everything_shut_a_name_outside_does_not_even_exist() {
 }
 
 #[tokio::test]
-async fn a_place_granted_inside_a_hidden_one_is_visible_and_nothing_beside_it() {
+async fn a_path_granted_inside_a_hidden_folder_is_visible_and_nothing_beside_it() {
     let yard = Yard::new();
     for level in yard.levels() {
         let mut confinement = yard.confinement(level);
@@ -191,7 +191,7 @@ async fn a_place_granted_inside_a_hidden_one_is_visible_and_nothing_beside_it() 
 }
 
 #[tokio::test]
-async fn links_in_granted_paths_lead_where_they_did() {
+async fn links_in_granted_paths_are_preserved() {
     let yard = Yard::new();
     fs::create_dir_all(yard.path("elsewhere/versions/3")).unwrap();
     fs::write(yard.path("elsewhere/versions/3/lib.txt"), "three").unwrap();
@@ -208,7 +208,7 @@ async fn links_in_granted_paths_lead_where_they_did() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_whole_is_not_begun() {
+async fn without_its_complete_sandbox_a_program_is_not_started() {
     let yard = Yard::new();
     let begun = yard.path("yard/data/begun");
     for level in yard.levels() {
@@ -221,7 +221,7 @@ async fn what_cannot_be_done_whole_is_not_begun() {
         }
     }
     if yard.launcher.sandbox_level() == SandboxLevel::Full {
-        // Found out only by the launcher: the working folder is not in the view.
+        // Detected only in the launcher: the working directory is not in the view.
         let blind = Confinement { read: Vec::new(), ..yard.confinement(SandboxLevel::Full) };
         let mut command = yard.command(blind, "/bin/sh", &["-c", "touch data/begun"]);
         command.cwd = yard.path("home");
@@ -234,7 +234,7 @@ async fn what_cannot_be_done_whole_is_not_begun() {
 }
 
 #[tokio::test]
-async fn interpreters_run_as_ever() {
+async fn interpreters_run_normally() {
     let yard = Yard::new();
     for level in yard.levels() {
         for (program, script) in [
@@ -301,7 +301,7 @@ async fn a_setuid_program_gains_nothing() {
     {
         return;
     }
-    // Owned by another user where we may do that.
+    // Owned by another user where that is permitted.
     let _ = std::os::unix::fs::chown(&program, Some(12345), None);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o6755)).unwrap();
     for level in yard.levels() {
@@ -327,10 +327,10 @@ async fn bombs_are_stopped() {
         let command = yard.command(forks, PYTHON, &["-c", script]);
         let deadline = Instant::now() + Duration::from_secs(5);
         let error = yard.launcher.run(&command, Exchange { deadline, ..exchange() }).await;
-        let ended = matches!(error, Err(ChildError::ProcessesOverCap { limit: 40, .. }));
-        // An ordinary user's bomb is held by the kernel and runs idle until its time is up.
-        let held = error.as_ref().is_err_and(|error| matches!(error, ChildError::Timeout { .. }));
-        assert!(ended || held, "{level}: {error:?}");
+        let killed = matches!(error, Err(ChildError::ProcessesOverCap { limit: 40, .. }));
+        // For an ordinary user the kernel stops the bomb (RLIMIT_NPROC), and it idles until the deadline.
+        let timed_out = error.as_ref().is_err_and(|error| matches!(error, ChildError::Timeout { .. }));
+        assert!(killed || timed_out, "{level}: {error:?}");
 
         let memory = with(|c| c.memory = Some(100 << 20), level);
         let script = "x = []\nwhile True: x.append(bytearray(1 << 20))";
@@ -365,7 +365,7 @@ async fn limits_leave_an_honest_program_alone() {
 }
 
 #[tokio::test]
-async fn a_disk_filler_fills_its_own_room_only() {
+async fn a_disk_filler_is_limited_to_its_own_space() {
     let yard = Yard::new();
     for level in yard.levels() {
         let confinement =
@@ -379,7 +379,7 @@ async fn a_disk_filler_fills_its_own_room_only() {
 }
 
 #[tokio::test]
-async fn a_list_of_hosts_gives_the_proxy_and_nothing_else() {
+async fn with_a_host_list_only_the_proxy_is_reachable() {
     let yard = Yard::new();
     if yard.launcher.sandbox_level() < SandboxLevel::Full {
         return;
@@ -396,7 +396,7 @@ for family, kind, port in ((socket.AF_INET, socket.SOCK_STREAM, int(os.environ['
         s.connect(('127.0.0.1', port))
         print('through')
     except OSError:
-        print('shut')
+        print('denied')
 ";
     let mut command = yard.command(confinement, PYTHON, &["-c", script]);
     command.env.push(("PORT".into(), other.local_addr().unwrap().port().to_string().into()));
@@ -408,11 +408,11 @@ for family, kind, port in ((socket.AF_INET, socket.SOCK_STREAM, int(os.environ['
     };
     let exchange = Exchange { on_listener: Some(Box::new(serve)), ..exchange() };
     let output = ShellOutput::new(yard.launcher.run(&command, exchange).await.unwrap());
-    assert_eq!(output.out, "the proxy\nshut\nshut", "{output:?}");
+    assert_eq!(output.out, "the proxy\ndenied\ndenied", "{output:?}");
 }
 
 #[tokio::test]
-async fn with_the_network_allowed_there_is_one_but_nothing_raw() {
+async fn with_the_network_allowed_raw_sockets_are_denied() {
     let yard = Yard::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
@@ -428,16 +428,16 @@ for family, kind, protocol in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_
         socket.socket(family, kind, protocol)
         print('through')
     except OSError:
-        print('shut')
+        print('denied')
 ";
         let mut command = yard.command(confinement, PYTHON, &["-c", script]);
         command.env.push(("PORT".into(), port.clone().into()));
         let output = ShellOutput::new(yard.launcher.run(&command, exchange()).await.unwrap());
-        assert_eq!(output.out, "through\nshut\nshut\nshut", "{level}: {output:?}");
+        assert_eq!(output.out, "through\ndenied\ndenied\ndenied", "{level}: {output:?}");
     }
 }
 
-/// Root's children are tested above; the same program tests those of a user without rights.
+/// Runs the same tests as an unprivileged user.
 #[test]
 fn all_this_holds_for_an_ordinary_user_too() {
     // SAFETY: a plain call.

@@ -1,5 +1,5 @@
-//! Runs that are granted the same get copies of one kept view. They must see what a fresh one would show, and nothing
-//! of each other. Run by root, everything is run once more as an ordinary user.
+//! Runs with the same grants get copies of one pooled view. They must see what a new view would show, and
+//! nothing of each other. If run by root, all tests run once more as an ordinary user.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,7 @@ use std::{env, fs};
 
 use toolyard_sandbox::{Command, Confinement, Exchange, Launcher, SandboxLevel};
 
-/// A yard whose state folder is hidden although all of the yard may be written.
+/// A yard that is writable as a whole, with a hidden state folder.
 struct Yard {
     root: PathBuf,
     launcher: Launcher,
@@ -74,11 +74,11 @@ async fn runs_leave_nothing_for_each_other() {
     let yard = yard_or_return!();
     let look = "find /tmp /dev/shm/ -name left; ls -A state; \
                 test -d /proc/$$ && echo own; touch /tmp/left /dev/shm/left; \
-                for place in state /etc /dev / /.own /proc /var; do touch $place/left 2>/dev/null && echo wrote $place; done; true";
+                for dir in state /etc /dev / /.own /proc /var; do touch $dir/left 2>/dev/null && echo wrote $dir; done; true";
     let first = yard.sh(look).await;
     assert_eq!(
         first, "envs\nown\n",
-        "only what is granted in the hidden folder is there, and no place keeps anything"
+        "only the granted part of the hidden folder is visible, and no other folder is writable"
     );
     for _ in 0..3 {
         assert_eq!(yard.sh(look).await, first);
@@ -86,11 +86,11 @@ async fn runs_leave_nothing_for_each_other() {
 }
 
 #[tokio::test]
-async fn what_takes_the_place_of_something_is_seen_and_what_is_hidden_stays_hidden() {
+async fn replaced_files_are_visible_and_hidden_folders_stay_hidden() {
     let yard = yard_or_return!();
     let look = "cat note; ls -A state; cat state/secret 2>/dev/null; true";
     assert_eq!(yard.sh(look).await, "firstenvs\n");
-    // The folder that the mask was put on is gone, and its number is free for the next one.
+    // The masked folder is removed, and its inode number may be reused.
     for _ in 0..3 {
         fs::remove_dir_all(yard.root.join("state")).unwrap();
         fs::create_dir_all(yard.root.join("state/envs")).unwrap();
@@ -106,7 +106,7 @@ async fn what_takes_the_place_of_something_is_seen_and_what_is_hidden_stays_hidd
 }
 
 #[tokio::test]
-async fn many_at_once_from_the_first_moment_on_all_work() {
+async fn concurrent_first_runs_all_succeed() {
     let yard = std::sync::Arc::new(yard_or_return!());
     let runs: Vec<_> = (0..16)
         .map(|n| {
@@ -121,18 +121,14 @@ async fn many_at_once_from_the_first_moment_on_all_work() {
     }
 }
 
-/// Mounts of the machine are left alone: this test mounts in a namespace of its own.
+/// Mounts in a separate mount namespace, so that the machine's mounts are not changed.
 #[tokio::test]
-async fn what_is_mounted_later_is_seen() {
+async fn later_mounts_are_visible() {
     const INSIDE: &str = "VIEWS_TEST_MAY_MOUNT";
     if env::var_os(INSIDE).is_none() {
         let mut again = process::Command::new("unshare");
-        again
-            .arg("--mount")
-            .arg(env::current_exe().unwrap())
-            .args(["--exact", "what_is_mounted_later_is_seen"]);
+        again.arg("--mount").arg(env::current_exe().unwrap()).args(["--exact", "later_mounts_are_visible"]);
         let output = again.env(INSIDE, "").stdin(Stdio::null()).output().unwrap();
-        // Only root may.
         // SAFETY: a plain call.
         let is_root = unsafe { libc::geteuid() } == 0;
         assert!(output.status.success() || !is_root, "{}", String::from_utf8_lossy(&output.stdout));

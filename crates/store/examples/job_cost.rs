@@ -1,9 +1,10 @@
-//! Prints what a job costs in the SQLite store: how many can be created in a second by 64 callers, against one synced
-//! transaction per job on one connection, and the CPU time of a job's whole life.
+//! Measures the cost of a job in the SQLite store: jobs created per second by 64 callers, compared with one
+//! synced transaction per job on one connection, and the CPU time of a job from creation to end.
 //!
-//! `cargo run --release -p toolyard-store --example job_cost [folder] [seconds per round] [folder in memory]`; the
-//! first folder must be on a real disk, or the syncs cost nothing and the ratio says nothing. The kernel's work for a
-//! sync counts as our CPU time; in the second folder there is none, which leaves what the store itself needs.
+//! `cargo run --release -p toolyard-store --example job_cost [folder] [seconds per round] [folder in
+//! memory]`; the first folder must be on a real disk, or the syncs cost nothing and the ratio is meaningless.
+//! The kernel's work for a sync counts as CPU time of the process; the second folder has no syncs and shows
+//! what the store itself needs.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -47,12 +48,12 @@ fn main() -> Result<(), Failure> {
 
 async fn measure_rates(folder: &Path, time: Duration) -> Result<(), Failure> {
     let (database, jobs) = open(folder)?;
-    // In turns, so that a disk that others use as well is as busy for the one as for the other.
+    // Interleaved, so that other load on the disk affects all variants alike.
     let (mut bare, mut naive, mut single, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         for (rates, is_bare) in [(&mut bare, true), (&mut naive, false)] {
             let place = folder.join(format!("{round}-{is_bare}"));
-            let (database, _) = open(&place)?; // makes the tables
+            let (database, _) = open(&place)?; // creates the tables
             database.close().await;
             rates.push(one_by_one(&place.join(FILE), time, is_bare)?);
         }
@@ -95,8 +96,8 @@ fn open(folder: &Path) -> Result<(Arc<Database>, Arc<Jobs>), Failure> {
     Ok((database, jobs))
 }
 
-/// The way it would be done without a writer that groups: a transaction for each job, on disk before the next. In the
-/// tables of the store and with all that it writes for a job, or (`bare`) one row in a table without any index.
+/// The baseline without group commit: one synced transaction per job, in the tables of the store and with all
+/// that it writes for a job, or (`bare`) with one row in a table without any index.
 fn one_by_one(file: &Path, time: Duration, bare: bool) -> Result<f64, Failure> {
     let mut connection = rusqlite::Connection::open(file)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

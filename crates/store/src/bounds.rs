@@ -1,4 +1,4 @@
-//! How large things may be, the same for every store. What is too large is refused before it reaches one.
+//! Size limits and validation shared by every store; checked before a value reaches a store.
 
 use std::time::Duration;
 use toolyard_engine::stores::{
@@ -6,22 +6,22 @@ use toolyard_engine::stores::{
 };
 use toolyard_protocol::{Format, Payload, Rate, Timestamp};
 
-/// The longest list that one question gets.
+/// Maximum page size of a list query.
 pub const MAX_LIMIT: usize = 1000;
-/// Names, ports, tags and the like.
+/// Bytes of a name, port, tag or other label.
 pub const MAX_LABEL: usize = 500;
 pub const MAX_TAGS: usize = 64;
-/// Of one identity.
+/// Per graph node.
 pub const MAX_HINTS: usize = 64;
 pub const MAX_METADATA: usize = 64 << 10;
-/// An annotation's texts.
+/// Bytes of all texts of an annotation together.
 pub const MAX_MESSAGE: usize = 64 << 10;
 pub const MAX_ARCHIVE_BODY: usize = 8 << 20;
 pub const MAX_ARCHIVE_TEXT: usize = 1 << 20;
-/// Bodies and texts of one page of the archive, unless its first entry alone is larger.
+/// Bytes of bodies and texts in one archive page, unless its first entry alone is larger.
 pub const MAX_ARCHIVE_PAGE: usize = 16 << 20;
 pub const MAX_BUDGET: Duration = Duration::from_secs(60);
-/// Connections in the answer to a walk, for each identity that the limit allows.
+/// A walk returns at most this many links for each node that its limit allows.
 pub const LINKS_PER_NODE: usize = 10;
 const MAX_RATE_PERIOD: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
@@ -42,7 +42,7 @@ pub fn artifact(new: &Artifact) -> Result<(), StoreError> {
     lineage.variation_set.iter().try_for_each(|set| label("variation set", set))?;
     new.metadata.iter().try_for_each(metadata)?;
     if i64::try_from(new.size).is_err() {
-        return invalid(format!("the size {} is beyond what any file can have", new.size));
+        return invalid(format!("the size {} exceeds the maximum of {}", new.size, i64::MAX));
     }
     time(new.created)
 }
@@ -59,7 +59,7 @@ pub fn annotation(new: &NewAnnotation) -> Result<(), StoreError> {
     time(new.now)
 }
 
-pub fn identity(id: &str, name: &str, hints: &[Hint], now: Timestamp) -> Result<(), StoreError> {
+pub fn node(id: &str, name: &str, hints: &[Hint], now: Timestamp) -> Result<(), StoreError> {
     label("id", id)?;
     label("name", name)?;
     hint_count(hints.len())?;
@@ -89,7 +89,7 @@ pub fn tag_count(tags: usize) -> Result<(), StoreError> {
     count("tags of an identity", tags, MAX_TAGS)
 }
 
-pub fn connection(new: &GraphLink) -> Result<(), StoreError> {
+pub fn link(new: &GraphLink) -> Result<(), StoreError> {
     label("port", &new.from_port)?;
     label("port", &new.to_port)?;
     new.transport.iter().try_for_each(|transport| label("transport", transport))
@@ -114,27 +114,27 @@ pub fn archive(entry: &ArchiveEntry) -> Result<(), StoreError> {
 pub fn rate(rate: Rate) -> Result<(), StoreError> {
     match rate.calls > 0 && rate.per > Duration::ZERO && rate.per <= MAX_RATE_PERIOD {
         true => Ok(()),
-        false => invalid("a rate is at least one call in a time of at most 366 days".into()),
+        false => invalid("the rate must allow at least one call per period of at most 366 days".into()),
     }
 }
 
-/// A name of something: short, not empty, one line.
+/// Checks that a label is short, not empty and free of control characters.
 pub fn label(what: &str, text: &str) -> Result<(), StoreError> {
     if text.is_empty() {
         return invalid(format!("the {what} is empty"));
     }
     count(&format!("bytes of the {what}"), text.len(), MAX_LABEL)?;
     match text.chars().find(|c| c.is_control()) {
-        Some(control) => invalid(format!("the {what} holds the control character {control:?}")),
+        Some(control) => invalid(format!("the {what} contains the control character {control:?}")),
         None => Ok(()),
     }
 }
 
-/// Times are kept as signed numbers and must sort as such.
+/// Times are stored as signed integers and must sort as such.
 pub fn time(at: Timestamp) -> Result<(), StoreError> {
     match i64::try_from(at.unix_ms()) {
         Ok(_) => Ok(()),
-        Err(_) => invalid(format!("the time {} ms is beyond what can be kept", at.unix_ms())),
+        Err(_) => invalid(format!("the time {} ms is out of range", at.unix_ms())),
     }
 }
 

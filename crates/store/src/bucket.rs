@@ -1,18 +1,18 @@
-//! A token bucket that can be written down: two numbers and the rate it is asked with.
+//! A token bucket in storable form: two timestamps; the rate is passed with each call.
 
 use std::time::Duration;
 use toolyard_protocol::{Rate, Timestamp};
 
-/// A clock this far behind is one that two processes read in turn; further, and it was set.
+/// Backward steps of the clock up to this size are skew between processes; beyond it, the clock was set back.
 const MAX_CLOCK_SKEW: i64 = 1_000_000_000;
 
-/// How many full buckets are forgotten when a new one is made: more than one, so that they become fewer.
+/// Full buckets evicted when a bucket is added: more than one, so that their number shrinks.
 pub const EVICT_BATCH: usize = 16;
 
-/// Nanoseconds since 1970. A full bucket is the same as none.
+/// Times are nanoseconds since 1970. A full bucket is equivalent to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBucket {
-    /// When it was last asked.
+    /// When `take` was last called.
     pub asked: i64,
     /// When it will be full again if nothing more is taken.
     pub full: i64,
@@ -28,17 +28,17 @@ impl StoredBucket {
         self.full <= nanos(now)
     }
 
-    /// Takes a token, or says how long it takes until there is one.
+    /// Takes a token, or returns how long to wait for one.
     pub fn take(&mut self, rate: Rate, now: Timestamp) -> Option<Duration> {
         let clock = nanos(now);
         let now = self.adjust_clock(clock);
-        // Rounded up, so that no rounding ever gives more calls than the rate.
+        // Rounded up, so that rounding never allows more calls than the rate.
         let per = i64::try_from(rate.per.as_nanos()).unwrap_or(i64::MAX);
         let each = per.saturating_add(i64::from(rate.calls) - 1) / i64::from(rate.calls.max(1));
-        let room = each.saturating_mul(i64::from(rate.calls));
-        // A bucket of an earlier, slower rate is empty at worst.
-        let missing = (self.full - now).clamp(0, room);
-        let over = missing + each - room;
+        let capacity = each.saturating_mul(i64::from(rate.calls));
+        // A bucket stored under a slower rate counts as empty at worst.
+        let missing = (self.full - now).clamp(0, capacity);
+        let over = missing + each - capacity;
         if over > 0 {
             self.full = now + missing;
             return Some(Duration::from_nanos(over.saturating_add(now - clock).unsigned_abs()));
@@ -47,7 +47,7 @@ impl StoredBucket {
         None
     }
 
-    /// The time that counts. A clock that was set back moves the bucket along, as full as it was.
+    /// The effective time. If the clock was set back, shifts the bucket so that its fill level is unchanged.
     fn adjust_clock(&mut self, clock: i64) -> i64 {
         let back = self.asked - clock;
         if back > MAX_CLOCK_SKEW {
@@ -59,7 +59,7 @@ impl StoredBucket {
     }
 }
 
-/// Times after the year 2200 are all the same time: nothing may overflow.
+/// Clamped to the year 2200, so that nothing overflows.
 pub fn nanos(at: Timestamp) -> i64 {
     const LAST_MS: u64 = 7_258_118_400_000;
     at.unix_ms().min(LAST_MS) as i64 * 1_000_000
@@ -101,7 +101,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
-        /// Never more calls than a full bucket and what the time since then gives; and who waits as told gets one.
+        /// Never more calls than a full bucket plus its refill; after the returned wait there is a token.
         #[test]
         fn the_rate_holds_and_the_wait_is_true(
             calls in 1u32..20, per in 1u64..5000, steps in prop::collection::vec(0u64..400, 1..80),
@@ -123,7 +123,7 @@ mod tests {
             }
         }
 
-        /// Whatever the clock does, standing still or going back gives no token beyond those that were there.
+        /// A clock that stands still or goes back adds no tokens.
         #[test]
         fn going_back_gives_nothing(calls in 1u32..20, backs in prop::collection::vec(0u64..5000, 30..60)) {
             let rate = rate(calls, 60_000);

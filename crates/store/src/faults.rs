@@ -1,21 +1,21 @@
-//! Named points at which a test may let a store crash or fail; in the daemon nothing ever happens there.
+//! Fault injection: named points at which tests make a store crash or fail; no effect in production.
 
-/// Decides what happens at a point. Points are named `store.step`: `blob.placed`.
+/// Decides what happens at a fault point, such as `blob.placed`.
 pub trait Faults: Send + Sync {
     fn at(&self, point: &'static str) -> Fault;
 }
 
-/// What happens at a point.
+/// What happens at a fault point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Everything stops dead here, as after kill -9: nothing is cleaned up and nobody is answered.
+    /// Everything stops here, as after kill -9: no cleanup, no responses.
     Crash,
-    /// The step fails, as steps on disks do.
+    /// The step fails, as disk operations can.
     Fail,
 }
 
-/// Nothing happens, ever.
+/// Injects no faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFaults;
 

@@ -1,25 +1,25 @@
-//! What a word is when texts are searched: one rule for every store, so that all find the same.
+//! Tokenizer and queries of full text search: one rule for every store, so that all find the same.
 //!
-//! A word is a run of letters and digits (Unicode `Alphabetic` or `Numeric`). Words are compared after each character
-//! is put in lower case (Unicode simple mapping, the final sigma as any other); marks and accents count, and a letter
-//! written with a separate combining accent is another word than the one written with a single character. Of a long
-//! word the first 100 characters count.
+//! A word is a run of letters and digits (Unicode `Alphabetic` or `Numeric`). Comparison ignores case
+//! (Unicode simple lower case mapping; the final sigma equals the other one), but not accents. There is no
+//! normalization: a letter with a combining accent differs from the precomposed letter. Only the first 100
+//! characters of a word are significant.
 
 use std::collections::BTreeSet;
 use toolyard_engine::stores::StoreError;
 
-/// Characters of a word that count.
+/// Significant characters of a word.
 pub const MAX_WORD: usize = 100;
 pub const MAX_QUERY_BYTES: usize = 4096;
 pub const MAX_QUERY_WORDS: usize = 32;
 
-/// The words of all the texts, each once.
+/// The distinct words of all texts.
 pub fn tokenize<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     let of_one = |text: &'a str| text.split(|c: char| !c.is_alphanumeric());
     texts.into_iter().flat_map(of_one).filter(|run| !run.is_empty()).map(fold).collect()
 }
 
-/// What a text must hold: every word of the query, or one that begins with it where the query has a `*` behind it.
+/// A parsed query: a text must contain every term; a term followed by `*` matches as a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextQuery(Vec<Term>);
 
@@ -30,24 +30,24 @@ struct Term {
 }
 
 impl TextQuery {
-    /// Everything that is no letter, no digit and no `*` behind a word only separates words.
+    /// Everything but letters, digits and a `*` directly after a word is a separator.
     pub fn parse(query: &str) -> Result<TextQuery, StoreError> {
         if query.len() > MAX_QUERY_BYTES {
             let message = format!("the search text has {} bytes; {MAX_QUERY_BYTES} are allowed", query.len());
             return Err(StoreError::Invalid(message));
         }
-        let mut wanted = Vec::new();
+        let mut terms = Vec::new();
         let mut rest = query;
         while let Some(start) = rest.find(char::is_alphanumeric) {
             rest = &rest[start..];
             let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at(end);
-            wanted.push(Term { word: fold(word), is_prefix: behind.starts_with('*') });
-            rest = behind;
+            let (word, after) = rest.split_at(end);
+            terms.push(Term { word: fold(word), is_prefix: after.starts_with('*') });
+            rest = after;
         }
-        match wanted.len() {
-            0 => Err(StoreError::Invalid("the search text has no word: give a letter or a digit".into())),
-            1..=MAX_QUERY_WORDS => Ok(TextQuery(wanted)),
+        match terms.len() {
+            0 => Err(StoreError::Invalid("the search text has no word: enter a letter or a digit".into())),
+            1..=MAX_QUERY_WORDS => Ok(TextQuery(terms)),
             many => {
                 let message = format!("the search text has {many} words; {MAX_QUERY_WORDS} are allowed");
                 Err(StoreError::Invalid(message))
@@ -55,19 +55,18 @@ impl TextQuery {
         }
     }
 
-    /// `present` as [`tokenize`] gives them.
+    /// `present`: the words of a text, from [`tokenize`].
     #[cfg(any(test, feature = "testing"))]
     pub fn matches(&self, present: &BTreeSet<String>) -> bool {
-        self.0.iter().all(|wanted| match wanted.is_prefix {
-            true => present.range(wanted.word.clone()..).next().is_some_and(|w| w.starts_with(&wanted.word)),
-            false => present.contains(&wanted.word),
+        self.0.iter().all(|term| match term.is_prefix {
+            true => present.range(term.word.clone()..).next().is_some_and(|w| w.starts_with(&term.word)),
+            false => present.contains(&term.word),
         })
     }
 
-    /// The same as a query of SQLite's FTS5. A word has letters and digits only, so the quotes can't be escaped from.
+    /// The query in SQLite's FTS5 syntax. Words contain only letters and digits, so quoting them is safe.
     pub fn to_fts(&self) -> String {
-        let quoted =
-            |wanted: &Term| format!("\"{}\"{}", wanted.word, if wanted.is_prefix { "*" } else { "" });
+        let quoted = |term: &Term| format!("\"{}\"{}", term.word, if term.is_prefix { "*" } else { "" });
         self.0.iter().map(quoted).collect::<Vec<_>>().join(" AND ")
     }
 }
@@ -75,7 +74,7 @@ impl TextQuery {
 fn fold(word: &str) -> String {
     let lower = |c: char| match c {
         'ς' => 'σ',
-        // One character only ever becomes several in `İ`, whose simple mapping is the first of them.
+        // Only `İ` lower-cases to several characters; its simple mapping is the first of them.
         c => c.to_lowercase().next().unwrap_or(c),
     };
     word.chars().take(MAX_WORD).map(lower).collect()

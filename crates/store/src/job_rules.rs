@@ -1,4 +1,4 @@
-//! What every store of jobs says in its events, and what it accepts: written once, so that stores cannot differ.
+//! Event payloads and validation of jobs, shared by every job store.
 
 use std::time::Duration;
 use toolyard_engine::stores::{JobEnd, NewJob, StoreError};
@@ -26,7 +26,7 @@ pub fn state_changed(id: Id, tool: &str, state: JobState) -> Vec<u8> {
 pub fn progress(id: Id, progress: &Progress) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     open(&mut out, id);
-    // Rust's exact form of a finite number is JSON, and never looks like a whole number.
+    // The debug form of a finite float is valid JSON and never looks like an integer.
     out.extend_from_slice(format!(",\"percent\":{:?}", percent(progress)).as_bytes());
     if let Some(message) = &progress.message {
         out.extend_from_slice(b",\"message\":");
@@ -44,7 +44,7 @@ pub fn progress(id: Id, progress: &Progress) -> Vec<u8> {
 pub fn check_new(new: &NewJob) -> Result<(), StoreError> {
     match new.state {
         JobState::Pending | JobState::Running => Ok(()),
-        state => invalid(format!("a new job is pending or running, not {}", state.as_str())),
+        state => invalid(format!("a new job must be pending or running, not {}", state.as_str())),
     }
 }
 
@@ -53,7 +53,7 @@ pub fn check_ending(ending: &JobEnd) -> Result<(), StoreError> {
         Ok(())
     } else {
         invalid(format!(
-            "a job ends as complete, failed, cancelled or unknown, not {}",
+            "a job can end as complete, failed, cancelled or unknown, not {}",
             ending.state.as_str()
         ))
     }
@@ -63,7 +63,7 @@ pub fn check_progress(progress: &Progress) -> Result<(), StoreError> {
     if progress.done.is_finite() && progress.total.is_none_or(f64::is_finite) {
         Ok(())
     } else {
-        invalid("progress must be given in finite numbers".into())
+        invalid("progress values must be finite numbers".into())
     }
 }
 
@@ -71,23 +71,23 @@ pub fn check_take_over(from: Id, to: Id) -> Result<(), StoreError> {
     if from == to { invalid(format!("worker {from} cannot take over from itself")) } else { Ok(()) }
 }
 
-/// What `start` and `set_waiting` say of a job that is in no state for it.
+/// The error of `start` and `set_waiting` for a job in the wrong state.
 pub fn wrong_state<T>(id: Id, state: JobState, wanted: &str) -> Result<T, StoreError> {
-    invalid(format!("job {id} is {}; only {wanted} can do this", state.as_str()))
+    invalid(format!("job {id} is {}; this requires {wanted}", state.as_str()))
 }
 
 pub fn id_taken<T>(id: Id) -> Result<T, StoreError> {
-    invalid(format!("there is a job {id} already"))
+    invalid(format!("job {id} already exists"))
 }
 
 pub fn job_not_found<T>(id: Id) -> Result<T, StoreError> {
     Err(StoreError::NotFound { what: "job", id: id.to_string() })
 }
 
-/// Refuses a new job when there are as many open ones as there may be.
+/// Refuses a new job when a limit of open jobs is reached.
 pub fn check_open(new: &NewJob, open: u64, open_of_caller: u64) -> Result<(), StoreError> {
     let bound = |whose: &str, count: u64| {
-        Err(StoreError::Bound(format!("{whose} {count} jobs that are not over; wait until some have ended")))
+        Err(StoreError::Bound(format!("{whose} {count} open jobs; wait until some have ended")))
     };
     if open_of_caller >= new.max_open_of_caller {
         bound("this caller has", open_of_caller)
@@ -98,10 +98,10 @@ pub fn check_open(new: &NewJob, open: u64, open_of_caller: u64) -> Result<(), St
     }
 }
 
-/// A cursor that can be read on from, given the ring.
+/// Checks that the event after the cursor is still in the ring, or is the next one.
 pub fn check_cursor(cursor: u64, oldest: u64, newest: u64) -> Result<(), StoreError> {
     if cursor > newest {
-        invalid(format!("there is no event {cursor} yet; the newest is {newest}"))
+        invalid(format!("the cursor {cursor} is ahead of the newest event {newest}"))
     } else if cursor + 1 < oldest {
         Err(StoreError::CursorExpired { cursor, oldest })
     } else {
@@ -109,7 +109,7 @@ pub fn check_cursor(cursor: u64, oldest: u64, newest: u64) -> Result<(), StoreEr
     }
 }
 
-/// When a row may go. Databases count in signed numbers, so that is where time ends.
+/// When a row expires, clamped to SQLite's signed integers.
 pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     Timestamp::from_unix_ms(now.unix_ms().saturating_add(ttl).min(i64::MAX as u64))

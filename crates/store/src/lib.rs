@@ -1,6 +1,6 @@
-//! Where state lives: tables in SQLite, blobs in files, the audit log.
+//! Persistent state: SQLite tables, blob files and the audit log.
 //!
-//! What happens to a call is decided in the engine; here are the implementations of its traits.
+//! Implements traits of the engine, which decides what happens to a call.
 
 pub mod audit;
 pub mod blobs;

@@ -1,7 +1,7 @@
-//! What a call costs, against the budgets: the pipeline without a tool, a cold child, a thousand tool files.
+//! Cost of a call against its budgets: the pipeline without a tool, a child process, a thousand tool files.
 //!
-//! `cargo bench -p toolyard --bench calls`; with `-- --check` it fails when a budget is broken. CPU time is what
-//! counts: it transfers to other machines, wall time and throughput do not.
+//! `cargo bench -p toolyard --bench calls`; with `-- --check` it fails when a budget is exceeded. Budgets
+//! are in CPU time, which transfers to other machines; wall time and throughput do not.
 #![allow(clippy::print_stdout, reason = "a measurement prints its result")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ use toolyard_yard::{Defaults, Loader, SandboxPolicy};
 
 type BoxError = Box<dyn Error>;
 
-/// Each figure is the median one of so many rounds, so that a busy neighbour spoils few of them.
+/// Each figure is the median of this many rounds, to reduce noise from other processes.
 const ROUNDS: usize = 7;
 const PROGRAM: &str = "/bin/cat";
 const ARGUMENTS: &str = r#"{"text":"hello, world","count":3}"#;
@@ -43,12 +43,12 @@ fn main() -> Result<ExitCode, BoxError> {
     validation(&mut table)?;
     cold_call(&mut table)?;
     thousand_files(&mut table)?;
-    println!("{}", if table.broken == 0 { "every budget is kept" } else { "a budget is broken" });
+    println!("{}", if table.broken == 0 { "every budget is met" } else { "a budget is exceeded" });
     Ok(ExitCode::from(u8::from(check && table.broken > 0)))
 }
 
-/// The whole list of gates with both schemas and the audit log, around a tool that does nothing or, with `cached`,
-/// in front of a result that is already there.
+/// All gates with both schemas and the audit log, around a tool that does nothing or, with `cached`, with a
+/// cached result.
 fn pipeline(table: &mut Table, what: &str, cached: bool, budget: f64) -> Result<(), BoxError> {
     const CALLS: u32 = 20_000;
     let yard = Folder::new("pipeline")?;
@@ -65,9 +65,9 @@ fn pipeline(table: &mut Table, what: &str, cached: bool, budget: f64) -> Result<
     Ok(())
 }
 
-/// A tool that does nothing as an `AsyncShort` job, less the same tool without a job: 64 callers, as a server has them,
-/// and one alone. The state is in memory, because the kernel's work for a sync would count as ours; that a call waits
-/// for one synced group is a test of the engine.
+/// A tool that does nothing as an `AsyncShort` job, minus the same tool without a job: with 64 callers, as on
+/// a server, and with one. The state is in memory, because the kernel's work for a sync would be counted;
+/// that a call waits for one synced group is tested in the engine.
 fn job(table: &mut Table) -> Result<(), BoxError> {
     const CALLS: u32 = 6_400;
     let yard = Folder::in_memory("job")?;
@@ -86,7 +86,7 @@ fn job(table: &mut Table) -> Result<(), BoxError> {
         }
         let (plain, jobs) = (Cost::median(plain), Cost::median(jobs));
         let overhead = micros(jobs.cpu.saturating_sub(plain.cpu));
-        // One caller at a time pays for four wake-ups of threads each; the budget is for a server at work.
+        // A single caller pays for four thread wake-ups per call; the budget is for a loaded server.
         let budget = (callers > 1).then_some(50.0);
         table.row(
             &format!("job beyond the same call without one, CPU, {callers} callers"),
@@ -132,7 +132,7 @@ fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
     Ok(Jobs::open(state, new_id(&SystemClock, &SystemRandom), parts)?)
 }
 
-/// Two tools that do nothing, `echo` at once and `slow` as a job.
+/// Two tools that do nothing: `echo` is called directly, `slow` as a job.
 fn idle_tools(yard: &Folder, cached: bool) -> Result<Snapshot, BoxError> {
     struct Nothing;
     impl Runner for Nothing {
@@ -161,8 +161,8 @@ fn idle_tools(yard: &Folder, cached: bool) -> Result<Snapshot, BoxError> {
     Ok(loaded.into_snapshot())
 }
 
-/// Input and output of every tool of the example yard against their schemas, parsing included: the slowest example of
-/// each. Where the examples name no result, the input alone.
+/// Validation of input and output of every tool of the example yard, parsing included: the slowest example of
+/// each. Examples without a result validate the input only.
 fn validation(table: &mut Table) -> Result<(), BoxError> {
     const CHECKS: u32 = 20_000;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard").canonicalize()?;
@@ -205,7 +205,7 @@ fn cold_call(table: &mut Table) -> Result<(), BoxError> {
     for _ in 0..ROUNDS {
         bare.push(measure(CALLS, bare_spawn)?);
         for (tool, costs) in [("echo", &mut sandboxed), ("open", &mut open)] {
-            // On a worker, as in the server: from outside, each wake-up would cross threads.
+            // On a worker, as in the server; otherwise each wake-up would cross threads.
             let batch = |engine: Arc<Engine>| async move {
                 for _ in 0..CALLS {
                     succeed(&engine, tool).await.map_err(|error| error.to_string())?;
@@ -244,7 +244,7 @@ fn thousand_files(table: &mut Table) -> Result<(), BoxError> {
     }
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
-        // A new one each time: a loader reads again only what changed.
+        // A new loader each time, because a loader reads only changed files again.
         let loader = loader(&yard.path)?;
         costs.push(measure(1, || match loader.load().into_snapshot().entries().len() {
             1000 => Ok(()),
@@ -260,7 +260,7 @@ fn thousand_files(table: &mut Table) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Time to the first answer and resident memory of the real server.
+/// Time to the first response and resident memory of the real server.
 fn serve(yard: &Path) -> Result<(Duration, f64), BoxError> {
     let started = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolyard"));
@@ -312,6 +312,7 @@ fn engine(root: &Path, snapshot: Snapshot, jobs: LazyJobs) -> Result<Engine, Box
     let redactor = Arc::new(NoopRedactor);
     Ok(Engine {
         registry: Arc::new(Registry::new(snapshot)),
+        rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
         audit,
         cache,
         redactor,
@@ -330,8 +331,8 @@ async fn succeed(engine: &Engine, tool: &str) -> Result<(), BoxError> {
     }
 }
 
-/// The standard library uses `posix_spawn` as long as nothing is asked that it can't do. The program gets the same
-/// environment as from us: with a locale to load it starts more slowly, whoever starts it.
+/// The standard library uses `posix_spawn` where its options allow it. The program gets the same environment
+/// as from toolyard, because loading a locale slows its start.
 fn bare_spawn() -> Result<(), BoxError> {
     let mut child = Command::new(PROGRAM)
         .env_clear()
@@ -376,7 +377,7 @@ fn measure(runs: u32, mut run: impl FnMut() -> Result<(), BoxError>) -> Result<C
         run()?;
     }
     let wall = wall.elapsed();
-    // The last children are counted once they are reaped, the last records once they are synced.
+    // Waits until the last children are reaped and the last records synced, to count them.
     std::thread::sleep(Duration::from_millis(150));
     Ok(Cost { cpu: (cpu_time() - cpu) / runs, wall: wall / runs })
 }
@@ -399,7 +400,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Prints a line per figure and counts the budgets that are broken.
+/// Prints a line per figure and counts the exceeded budgets.
 #[derive(Default)]
 struct Table {
     broken: usize,
@@ -429,7 +430,7 @@ impl Folder {
         Folder::below(&std::env::temp_dir(), name)
     }
 
-    /// Where a sync costs nothing.
+    /// In memory, where a sync costs nothing.
     fn in_memory(name: &str) -> Result<Folder, BoxError> {
         Folder::below(Path::new("/dev/shm"), name)
     }
@@ -445,7 +446,7 @@ impl Folder {
         self.manifest(name, program, "")
     }
 
-    /// One that says `sandbox: none`.
+    /// A `binary` tool with `sandbox: none`.
     fn unsandboxed(&self, name: &str, program: &str) -> Result<(), BoxError> {
         self.manifest(name, program, "\"sandbox\": \"none\",")
     }

@@ -15,13 +15,13 @@ use toolyard_protocol::{Error, ErrorKind};
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// The yard: a folder with tools/ and, if you like, toolyard.toml. Default: the current folder
+    /// The yard: a folder with tools/ and an optional toolyard.toml. Default: the current folder
     #[arg(long, global = true, value_name = "DIR")]
     yard: Option<PathBuf>,
-    /// A running server to talk to instead of a yard (call, list, jobs, batch), such as http://127.0.0.1:3333
+    /// Use a running server instead of a yard (call, list, jobs, batch), such as http://127.0.0.1:3333
     #[arg(long, global = true, value_name = "URL", conflicts_with = "yard")]
     url: Option<String>,
-    /// Print JSON for machines
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
@@ -55,7 +55,7 @@ impl Command {
     }
 }
 
-/// Runs the command and gives its exit code.
+/// Runs the command and returns its exit code.
 pub fn dispatch(cli: Cli) -> Result<u8, Error> {
     let global = GlobalOptions { yard: cli.yard, url: cli.url, json: cli.json };
     if global.url.is_some() && !cli.command.supports_url() {

@@ -16,7 +16,7 @@ mod wiring;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// The system's allocator took an eighth of the instructions of an MCP call, by callgrind.
+/// Measured with callgrind: the system allocator took an eighth of the instructions of an MCP call.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A crash must not write secrets to disk; tools take the limit over. One byte is too short for a file, and the value at
-/// which the kernel hands nothing to a collector of crashes either, which 0 does not keep it from.
+/// A crash must not write secrets to disk; child processes inherit the limit. The limit is 1, not 0, because
+/// only at 1 does the kernel skip a `core_pattern` pipe handler too.
 fn forbid_core_dumps() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls use `limit` alone. Lowering a limit can't fail.

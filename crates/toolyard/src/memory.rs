@@ -1,30 +1,30 @@
-//! Gives memory back that a crowd left behind.
+//! Returns unused memory to the system after a load peak.
 //!
-//! The allocator keeps a heap for each thread, and a thread notices what others freed in its heap only when it asks for
-//! memory of that size again. After a flood of connections no one asks, and the memory would stay.
+//! The allocator has one heap per thread, and a thread reclaims blocks that other threads freed only when it
+//! next allocates that size. After a burst of connections no thread does, and the memory would stay in use.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Keeps asking every worker of this runtime to give back what it does not use.
+/// Periodically makes every worker of this runtime release its unused memory.
 pub async fn release_idle_memory() {
     let workers = tokio::runtime::Handle::current().metrics().num_workers();
     loop {
         tokio::time::sleep(PAUSE).await;
         ROUND.fetch_add(1, Ordering::Relaxed);
-        // A worker collects when it goes to sleep; those that sleep already are woken for it.
+        // Workers collect when they park; parked ones are woken first.
         for _ in 0..workers * 2 {
             tokio::spawn(tokio::task::yield_now());
         }
     }
 }
 
-/// For workers that are about to sleep: collects once in each round.
+/// Called when a worker parks: collects once per round.
 pub fn on_worker_park() {
     let round = ROUND.load(Ordering::Relaxed);
     if SEEN.replace(round) != round {
-        // SAFETY: it works on the heap of the calling thread, at any time.
+        // SAFETY: it uses the calling thread's heap only and may be called at any time.
         unsafe { mi_collect(true) }
     }
 }
@@ -38,6 +38,6 @@ thread_local! {
 }
 
 unsafe extern "C" {
-    /// Of mimalloc, which is the allocator of this program.
+    /// Part of mimalloc, the global allocator.
     fn mi_collect(force: bool);
 }

@@ -1,4 +1,4 @@
-//! The only place that prints. A reader that goes away (`| head`) ends the program quietly.
+//! All printing goes through this module. When stdout is closed (`| head`), the program exits with 0.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ pub fn line(bytes: impl AsRef<[u8]>) {
     let written =
         out.write_all(bytes.as_ref()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     if written.is_err() {
-        // Nobody reads any more; there is no one left to tell.
+        // Stdout is closed: the reader has what it wanted.
         std::process::exit(0);
     }
 }
@@ -20,17 +20,17 @@ pub fn line(bytes: impl AsRef<[u8]>) {
 pub fn raw(bytes: impl AsRef<[u8]>) {
     let mut out = std::io::stdout().lock();
     if out.write_all(bytes.as_ref()).and_then(|()| out.flush()).is_err() {
-        // Nobody reads any more; there is no one left to tell.
+        // Stdout is closed: the reader has what it wanted.
         std::process::exit(0);
     }
 }
 
-/// Whether a person sees stdout.
-pub fn is_terminal() -> bool {
+/// Whether stdout is a terminal.
+pub fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
-/// The standard pipes, for a command that speaks a protocol on them and prints nothing else.
+/// Stdin and stdout, for a command that speaks a protocol on them and prints nothing else.
 pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
     (tokio::io::stdin(), tokio::io::stdout())
 }
@@ -40,24 +40,24 @@ pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
 }
 
-/// Writes a question to stderr and leaves the cursor behind it.
+/// Writes a prompt to stderr, without a newline.
 pub fn ask(question: &str) {
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "{question}").and_then(|()| err.flush());
 }
 
-/// Whether a person sees stderr.
-pub fn has_terminal() -> bool {
+/// Whether stderr is a terminal.
+pub fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Replaces the line on the terminal; an empty text wipes it.
+/// Replaces the current line of the terminal; an empty text clears it.
 pub fn rewrite(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
 }
 
-/// Shows an error the documented way and gives its exit code.
+/// Prints an error, as text or as a result envelope, and returns its exit code.
 pub fn report(error: &Error, json: bool) -> u8 {
     if json {
         line(envelope::write_result(&Outcome::failure(error.clone())));
@@ -70,11 +70,13 @@ pub fn report(error: &Error, json: bool) -> u8 {
 pub fn show_error(error: &Error) {
     note(format!("error[{}]: {}", error.code(), error.message));
     for violation in error.details.violations.iter().skip(1) {
-        let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
-        note(format!("  at {pointer}: {}", violation.message));
+        match violation.pointer.as_str() {
+            "" => note(format!("  {}", violation.message)),
+            pointer => note(format!("  at {pointer}: {}", violation.message)),
+        }
     }
     if let Some(stderr) = &error.details.stderr {
-        note("  the tool's last words on stderr:");
+        note("  end of the tool's stderr:");
         for text in stderr.lines() {
             note(format!("  | {text}"));
         }
@@ -102,7 +104,7 @@ pub fn table(rows: &[Vec<String>]) {
     }
 }
 
-/// Shows that something is under way, on a terminal only and only when it takes a while; wiped when dropped.
+/// Activity indicator on stderr: shown on a terminal after 300 ms, cleared when dropped.
 pub struct Spinner {
     status: Status,
     task: Option<tokio::task::JoinHandle<()>>,
@@ -112,11 +114,11 @@ impl Spinner {
     pub fn start(what: String) -> Spinner {
         let status =
             Status(Arc::new(Mutex::new(StatusText { what, progress: String::new(), paused: false })));
-        let task = has_terminal().then(|| tokio::spawn(spin(status.clone())));
+        let task = stderr_is_terminal().then(|| tokio::spawn(spin(status.clone())));
         Spinner { status, task }
     }
 
-    /// What else is to be said on the same terminal goes through this.
+    /// Handle for other output to the same terminal.
     pub fn status(&self) -> Status {
         self.status.clone()
     }
@@ -138,26 +140,26 @@ pub struct Status(Arc<Mutex<StatusText>>);
 struct StatusText {
     what: String,
     progress: String,
-    /// Someone is being asked, on the same lines.
+    /// The user is being prompted on the same terminal.
     paused: bool,
 }
 
 impl Status {
-    /// Shown from the next turn of the spinner on.
+    /// Shown from the next frame on.
     pub fn progress(&self, progress: String) {
         self.lock().progress = progress;
     }
 
-    /// Writes a line of its own to stderr.
+    /// Writes a separate line to stderr.
     pub fn note(&self, text: impl AsRef<str>) {
         let _shown = self.lock();
-        if has_terminal() {
+        if stderr_is_terminal() {
             rewrite("");
         }
         note(text);
     }
 
-    /// The spinner rests until the guard is dropped.
+    /// Pauses the spinner until the guard is dropped.
     pub fn pause(&self) -> SpinnerPause {
         self.lock().paused = true;
         rewrite("");
@@ -183,7 +185,7 @@ async fn spin(status: Status) {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let shown = status.lock();
         let StatusText { what, progress, paused } = &*shown;
-        // Most calls are over before anyone could read what is under way.
+        // Most calls end sooner; a spinner would only flicker.
         let early = started.elapsed().as_millis() < 300 && progress.is_empty();
         if !paused && !early {
             let seconds = started.elapsed().as_secs();

@@ -1,24 +1,24 @@
-//! A bar for long work, on a terminal only.
+//! A progress bar for jobs, shown on a terminal only.
 
 use crate::output;
 use toolyard_protocol::text::escape_control;
 
 const WIDTH: usize = 24;
 
-/// Wiped when dropped.
+/// Cleared when dropped.
 pub struct Bar {
     shown: bool,
 }
 
 impl Bar {
     pub fn start() -> Bar {
-        Bar { shown: output::has_terminal() }
+        Bar { shown: output::stderr_is_terminal() }
     }
 
-    /// Without a percentage there is nothing to fill, and the words stand alone.
-    pub fn show(&self, percent: Option<f64>, words: &str) {
+    /// Without a percentage only the text is shown.
+    pub fn show(&self, percent: Option<f64>, text: &str) {
         if self.shown {
-            output::rewrite(&line(percent, words));
+            output::rewrite(&line(percent, text));
         }
     }
 }
@@ -31,11 +31,11 @@ impl Drop for Bar {
     }
 }
 
-fn line(percent: Option<f64>, words: &str) -> String {
-    let words: String = escape_control(words).chars().take(60).collect();
-    let Some(percent) = percent else { return words };
+fn line(percent: Option<f64>, text: &str) -> String {
+    let text: String = escape_control(text).chars().take(60).collect();
+    let Some(percent) = percent else { return text };
     let full = ((percent.clamp(0.0, 100.0) / 100.0) * WIDTH as f64).round() as usize;
-    format!("[{}{}] {percent:3.0} %  {words}", "█".repeat(full), "·".repeat(WIDTH - full))
+    format!("[{}{}] {percent:3.0} %  {text}", "█".repeat(full), "·".repeat(WIDTH - full))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keeps a running engine's tools as the yard's files are, and says so on stderr.
+//! Reloads the tools of a running engine when files of the yard change, and reports it on stderr.
 
 use crate::commands::list::format_problem;
 use crate::commands::prepare::prepare;
@@ -25,13 +25,12 @@ pub fn watch(yard: &Yard, engine: &Arc<Engine>) -> Result<Watcher, Error> {
             runtime.spawn(async move { prepare(&snapshot, false).await });
         }
         WatchEvent::Polling(reason) => {
-            output::note(format!("warning: {reason}; looking for changes every half second"))
+            output::note(format!("warning: {reason}; checking for changes every half second"))
         }
     });
     watcher.map_err(|error| Error::new(ErrorKind::Internal, format!("the yard cannot be watched: {error}")))
 }
 
-/// The place to tell clients from, too, that the list of tools is another one.
 fn print_changes(changes: &Changes) {
     if !changes.is_empty() {
         output::note(format!("reloaded: {changes}"));

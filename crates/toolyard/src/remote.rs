@@ -1,4 +1,4 @@
-//! A running server as `--url` names it, spoken to over `/v1/`.
+//! Client for the HTTP API (`/v1/`) of the server given with `--url`.
 
 use bytes::Bytes;
 use reqwest::{Client, Method, Url};
@@ -6,15 +6,15 @@ use std::time::Duration;
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Wait};
 use toolyard_wire::{envelope, outcome};
 
-/// The largest answer that is read.
-const MAX_ANSWER: usize = 256 << 20;
+/// The largest response body that is read, in bytes.
+const MAX_RESPONSE: usize = 256 << 20;
 
 pub struct Remote {
     base: Url,
     client: Client,
 }
 
-/// How a call is to be made.
+/// One call of a tool of the server.
 pub struct RemoteCall<'a> {
     pub tool: &'a str,
     pub arguments: &'a Payload,
@@ -31,14 +31,14 @@ impl Remote {
         };
         let base = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            return Err(wrong("only http and https addresses can be called".to_owned()));
+            return Err(wrong("only http and https addresses are supported".to_owned()));
         }
-        // Fails when a provider is installed already, which is as good.
+        // Fails only when a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder()
             .user_agent(concat!("toolyard/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
-            // What is meant for this server goes to no other.
+            // Arguments are sent to this server only.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10));
         let client = builder.build().map_err(|error| wrong(error.to_string()))?;
@@ -97,8 +97,8 @@ impl Remote {
         let mut response = request.send().await.map_err(|error| self.connection_error(&error))?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_error(&error))? {
-            if body.len() + chunk.len() > MAX_ANSWER {
-                let message = format!("the answer of {} is over {MAX_ANSWER} bytes", self.base);
+            if body.len() + chunk.len() > MAX_RESPONSE {
+                let message = format!("the response of {} is over {MAX_RESPONSE} bytes", self.base);
                 return Err(Error::new(ErrorKind::OutputTooLarge, message));
             }
             body.extend_from_slice(&chunk);
@@ -106,7 +106,7 @@ impl Remote {
         Ok((response.status().as_u16(), body.into()))
     }
 
-    /// Names go in as whole path segments, so that none can change what is asked for.
+    /// Names are added as whole path segments, so that none can change the path.
     fn address(&self, path: &[&str], query: &[(&str, String)]) -> Result<Url, Error> {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
@@ -114,7 +114,7 @@ impl Remote {
                 segments.pop_if_empty().extend(path);
             }
             Err(()) => {
-                return Err(Error::new(ErrorKind::InvalidInput, format!("{} has no paths", self.base)));
+                return Err(Error::new(ErrorKind::InvalidInput, format!("{} cannot have a path", self.base)));
             }
         }
         if !query.is_empty() {
@@ -132,14 +132,14 @@ impl Remote {
             cause = inner;
         }
         Error::new(ErrorKind::Unavailable, format!("{} cannot be reached: {cause}", self.base))
-            .hint("is 'toolyard serve' running there?")
+            .hint("check that 'toolyard serve' is running there")
     }
 
     fn unexpected_response(&self, status: u16) -> Error {
         Error::new(
             ErrorKind::InvalidOutput,
-            format!("{} answered {status} with something unknown", self.base),
+            format!("{} answered with status {status} and an unknown body", self.base),
         )
-        .hint("is it a toolyard server of this version?")
+        .hint("check that it is a toolyard server of the same version")
     }
 }

@@ -1,11 +1,13 @@
-//! What the yard keeps: one database and one folder of blobs, each opened once, when it is first needed.
+//! The stores in the state folder: one database and one folder of blobs, each opened once, on first use.
 
 use crate::wiring::make_state_dir;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_engine::jobs::{self, Jobs, LazyJobs, SteadyClock};
-use toolyard_protocol::Error;
+use toolyard_engine::stores::{LimitStore, StoreError, StoreFuture};
+use toolyard_protocol::{Error, Rate, Timestamp};
 use toolyard_runtimes::builtin::{LazyStores, Stores};
 use toolyard_store::faults;
 use toolyard_store::{Blobs, sqlite};
@@ -14,7 +16,7 @@ use toolyard_wire::outcome::JsonOutcomeCodec;
 const DATABASE: &str = "yard.sqlite";
 const BLOBS: &str = "blobs";
 
-/// The state folder. Nothing is made in it before someone needs it.
+/// The state folder; its files are created on first use.
 pub struct StateDir {
     dir: PathBuf,
     /// Shared by all stores, so that they share its writer.
@@ -26,7 +28,7 @@ impl StateDir {
         Arc::new(StateDir { dir, database: Mutex::default() })
     }
 
-    /// Whether anything was ever kept.
+    /// Whether the database or the blob folder exists.
     pub fn exists(&self) -> bool {
         self.dir.join(DATABASE).exists() || self.dir.join(BLOBS).exists()
     }
@@ -39,6 +41,10 @@ impl StateDir {
     pub fn lazy_stores(self: &Arc<Self>) -> LazyStores {
         let state = self.clone();
         LazyStores::new(move || state.open_stores())
+    }
+
+    pub fn lazy_rate_limits(self: &Arc<Self>) -> Arc<dyn LimitStore> {
+        Arc::new(LazyRateLimits(self.clone()))
     }
 
     pub fn open_jobs(&self, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
@@ -55,7 +61,7 @@ impl StateDir {
         Ok(Jobs::open(&self.dir, new_id(clock.as_ref(), &SystemRandom), parts)?)
     }
 
-    /// The rows alone, without anyone who would run them.
+    /// The job table only, without workers that run jobs.
     pub fn job_store(&self) -> Result<sqlite::Jobs, Error> {
         let database = self.database()?;
         let events = sqlite::Events::new(database.clone(), sqlite::RING);
@@ -81,5 +87,17 @@ impl StateDir {
         let database = sqlite::Database::open(&self.dir.join(DATABASE), Arc::new(sqlite::NoFaults))?;
         *known = Some(database.clone());
         Ok(database)
+    }
+}
+
+/// Opens the database when the first tool with a rate limit is called.
+struct LazyRateLimits(Arc<StateDir>);
+
+impl LimitStore for LazyRateLimits {
+    fn take(&self, key: String, rate: Rate, now: Timestamp) -> StoreFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            let database = self.0.database().map_err(|error| StoreError::Broken(error.message))?;
+            sqlite::Limits::new(database).take(key, rate, now).await
+        })
     }
 }

@@ -1,20 +1,20 @@
-//! Asks on the terminal without showing what is typed.
+//! Reads a line from the terminal without echo.
 
 use crate::output;
 use std::io::{self, BufRead};
 
-/// What the user types until Enter. Ctrl-C ends it with an error, and the terminal is as before in every case.
+/// Reads until Enter. Ctrl-C is an error; the terminal settings are restored in every case.
 pub fn read_hidden_line(question: &str) -> io::Result<String> {
     let quiet = EchoOff::start()?;
     output::ask(question);
-    // The terminal hands over one line at a time; waiting for a newline would miss a line that Ctrl-C ended.
+    // The terminal delivers one line per read; `read_line` would wait for a newline after Ctrl-C.
     let mut stdin = io::stdin().lock();
     let read = stdin.fill_buf().map(<[u8]>::to_vec);
     drop(quiet);
     output::note("");
     let bytes = read?;
     stdin.consume(bytes.len());
-    let line = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
+    let line = String::from_utf8(bytes).map_err(|_| io::Error::other("the input is not UTF-8"))?;
     if line.contains(char::from(INTERRUPT)) {
         return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
     }
@@ -31,12 +31,12 @@ impl EchoOff {
     fn start() -> io::Result<EchoOff> {
         // SAFETY: a termios of zeros is a valid value, and the call fills it in.
         let mut before: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: the descriptor is ours and the pointer is valid for the call.
+        // SAFETY: stdin is open and the pointer is valid for the call.
         if unsafe { libc::tcgetattr(libc::STDIN_FILENO, &mut before) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let mut quiet = before;
-        // Without signals a Ctrl-C cannot end us before the echo is back on; it ends the line instead.
+        // Without ISIG, Ctrl-C ends the line instead of the process, so that the echo is always restored.
         quiet.c_lflag &= !(libc::ECHO | libc::ISIG);
         quiet.c_cc[libc::VEOL] = INTERRUPT;
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! The person at the terminal as the other end of a call: sees progress and log lines, and can be asked.
+//! The terminal user as the caller of a tool: shows progress and log lines and answers questions.
 
 use crate::output::{self, Status};
 use std::io::IsTerminal;
@@ -10,19 +10,19 @@ use toolyard_protocol::{
 use toolyard_wire::form::{self, Form};
 use toolyard_wire::render;
 
-/// A longer message would not fit on the line that is rewritten.
+/// Longer progress messages are cut to fit the status line.
 const MAX_MESSAGE: usize = 50;
 
 pub struct TerminalCaller {
     status: Status,
     is_interactive: bool,
-    /// One question at a time: there is one keyboard.
+    /// Held while a question is open: there is one keyboard.
     keyboard: tokio::sync::Mutex<()>,
 }
 
 impl TerminalCaller {
     pub fn new(status: Status) -> TerminalCaller {
-        let is_interactive = std::io::stdin().is_terminal() && output::has_terminal();
+        let is_interactive = std::io::stdin().is_terminal() && output::stderr_is_terminal();
         TerminalCaller { status, is_interactive, keyboard: tokio::sync::Mutex::new(()) }
     }
 
@@ -63,9 +63,9 @@ impl Caller for TerminalCaller {
 
 async fn fill_form(form: Form) -> Result<InputResponse, Error> {
     output::note(format!("The tool asks: {}", form.message));
-    output::note("(:decline says no, :cancel or Ctrl-D says nothing)");
+    output::note("(:decline declines, :cancel or Ctrl-D cancels the question)");
     if form.fields.is_empty() {
-        return Ok(match read_input("Enter to agree: ").await? {
+        return Ok(match read_input("Press Enter to accept: ").await? {
             Input::Line(_) => form::accepted(&[]),
             Input::Refused(answer) => answer,
         });
@@ -89,7 +89,7 @@ async fn fill_form(form: Form) -> Result<InputResponse, Error> {
 async fn open_url(body: &Payload) -> Result<InputResponse, Error> {
     let (message, url) = form::page(body)?;
     output::note(format!("The tool asks: {message}\n  {url}"));
-    Ok(match read_input("Open it, then press Enter (:decline says no): ").await? {
+    Ok(match read_input("Open the address, then press Enter (:decline declines): ").await? {
         Input::Line(_) => form::visited(),
         Input::Refused(answer) => answer,
     })
@@ -100,14 +100,14 @@ enum Input {
     Refused(InputResponse),
 }
 
-/// One line. The thread that waits for it may be left behind; it ends with the program.
+/// Reads one line on a thread of its own: a blocked read of stdin cannot be cancelled.
 async fn read_input(prompt: &str) -> Result<Input, Error> {
     output::ask(prompt);
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
-        // Whoever asked may be gone.
+        // Fails when the call was cancelled meanwhile.
         let _ = sender.send(read.map(|_| line));
     });
     let line = receiver.await.map_err(|_| unreadable("nothing was read"))?;

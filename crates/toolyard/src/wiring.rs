@@ -1,4 +1,4 @@
-//! Puts the parts together: configuration, host, launcher, loader, audit log, engine.
+//! Builds a yard from its parts: configuration, host, launcher, loader, audit log, engine.
 
 use crate::config::Config;
 use crate::reload;
@@ -18,10 +18,10 @@ use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
 use toolyard_yard::{Loader, PromptIndex, PromptService, SandboxPolicy, resources};
 
-/// Which yard is meant and how to print.
+/// Options of every command: the yard or the server, and the output format.
 pub struct GlobalOptions {
     pub yard: Option<PathBuf>,
-    /// A running server to talk to instead of a yard.
+    /// Address of a running server to use instead of a yard.
     pub url: Option<String>,
     pub json: bool,
 }
@@ -36,11 +36,10 @@ pub struct Yard {
     registry: Arc<Registry>,
     jobs: LazyJobs,
     pub state_dir: Arc<StateDir>,
-    /// The program's own tools that are turned on.
+    /// Built-in tools that are enabled.
     pub builtins: Vec<Candidate>,
-    /// The prompts that are in force.
     pub prompts: Arc<PromptIndex>,
-    /// What they work with.
+    /// Dependencies of the built-in tools and resources.
     services: Arc<Services>,
 }
 
@@ -50,7 +49,7 @@ impl Yard {
         Yard::open_with(global, |_| {})
     }
 
-    /// The same, with what flags change in the configuration.
+    /// Like [`Yard::open`]; `change` applies command-line flags to the configuration.
     pub fn open_with(global: &GlobalOptions, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
         let path = global.yard.as_deref().unwrap_or(Path::new("."));
         let root = std::fs::canonicalize(path).map_err(|error| {
@@ -58,7 +57,7 @@ impl Yard {
                 ErrorKind::FileNotFound,
                 format!("the yard {} cannot be opened: {error}", path.display()),
             )
-            .hint("'toolyard init DIR' makes one")
+            .hint("create one with 'toolyard init DIR'")
         })?;
         if !root.is_dir() {
             return Err(Error::new(
@@ -107,12 +106,12 @@ impl Yard {
         loaded.prepend(self.builtins.clone()).into_snapshot()
     }
 
-    /// The jobs of the yard, to look at; nothing is loaded or started.
+    /// The jobs of the yard, without loading a tool or running a job.
     pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
         self.jobs.jobs().cloned()
     }
 
-    /// The engine over the loaded tools. From here on the state folder is needed.
+    /// Loads the tools and builds the engine; creates the state folder.
     pub fn engine(&self) -> Result<Engine, Error> {
         make_state_dir(&self.state)?;
         let clock = Arc::new(SystemClock);
@@ -129,10 +128,11 @@ impl Yard {
         self.registry.replace(self.load());
         let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
         let call_limit = CallLimit::new(self.config.limits.max_calls());
-        Ok(Engine { registry, audit, cache, redactor, jobs, call_limit, clock, random })
+        let rate_limits = self.state_dir.lazy_rate_limits();
+        Ok(Engine { registry, rate_limits, call_limit, audit, cache, redactor, jobs, clock, random })
     }
 
-    /// Where resources come from.
+    /// Sources and limits of the resources.
     pub fn resource_setup(&self) -> resources::Setup {
         resources::Setup {
             yard: self.root.clone(),
@@ -142,12 +142,11 @@ impl Yard {
         }
     }
 
-    /// What can be read besides calling tools.
     pub fn resources(&self, engine: &Arc<Engine>) -> Result<resources::OpenResources, Error> {
         self.resource_setup().open(engine.clone(), &self.services, &self.config.builtin.on)
     }
 
-    /// MCP in front of the engine.
+    /// The MCP service over the engine.
     pub fn mcp(&self, engine: &Arc<Engine>) -> Result<Arc<Mcp>, Error> {
         let key = key(&self.state.join("mcp.key"), engine.random.as_ref())?;
         let opened = self.resources(engine)?;
@@ -170,24 +169,24 @@ impl Yard {
     }
 }
 
-/// A key of the state folder, so that what was sealed before a restart opens after it.
+/// Reads the key file or creates it; it persists, so that sealed state can be opened after a restart.
 fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: std::io::Error| {
-        let message = format!("the key {} cannot be stored: {error}", file.display());
+        let message = format!("the key file {} cannot be read or written: {error}", file.display());
         Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
     };
     if !file.exists() {
         let mut fresh = [0; 32];
         random.fill(&mut fresh);
-        // Written aside and linked into place: of several processes that start at once, one makes the key for all.
-        let aside = file.with_extension(std::process::id().to_string());
+        // Written to a temporary file, then linked: of several concurrent processes, one creates the key.
+        let temporary = file.with_extension(std::process::id().to_string());
         let mut options = std::fs::OpenOptions::new();
-        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&aside);
+        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary);
         opened.and_then(|mut file| file.write_all(&fresh)).map_err(failed)?;
-        let linked = std::fs::hard_link(&aside, file);
-        std::fs::remove_file(&aside).map_err(failed)?;
+        let linked = std::fs::hard_link(&temporary, file);
+        std::fs::remove_file(&temporary).map_err(failed)?;
         if let Err(error) = linked
             && error.kind() != std::io::ErrorKind::AlreadyExists
         {
@@ -196,36 +195,36 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
     }
     let bytes = std::fs::read(file).map_err(failed)?;
     bytes.try_into().map_err(|_| {
-        let message = format!("{} does not hold a key of 32 bytes", file.display());
-        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is made")
+        let message = format!("{} does not contain a 32-byte key", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is created")
     })
 }
 
-/// The tools of `[builtin]`, over what they work with.
+/// The built-in tools enabled in `[builtin]`.
 fn builtins(config: &Arc<Config>, services: &Arc<Services>) -> Result<Vec<Candidate>, Error> {
     builtin::candidates(services, &config.builtin.on)
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool: {error}")))
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool is invalid: {error}")))
 }
 
-/// The state folder belongs to its owner alone: it holds the audit log.
+/// Creates the state folder, accessible to its owner only: it holds the audit log.
 pub fn make_state_dir(dir: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| {
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    created.map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
-            format!("the state folder {} cannot be made: {error}", dir.display()),
+            format!("the state folder {} cannot be created: {error}", dir.display()),
         )
         .hint("make it writable, or set [state] dir in toolyard.toml")
     })
 }
 
-/// A runtime for commands that make at most a call or two.
+/// A single-threaded runtime for commands that make few calls.
 pub fn small_runtime() -> Result<tokio::runtime::Runtime, Error> {
     finish(tokio::runtime::Builder::new_current_thread())
 }
 
-/// A runtime that uses every core.
+/// A multi-threaded runtime that uses every core.
 pub fn large_runtime() -> Result<tokio::runtime::Runtime, Error> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.on_thread_park(crate::memory::on_worker_park);

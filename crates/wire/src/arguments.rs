@@ -1,11 +1,11 @@
-//! Arguments as people type them: a JSON object, or `key=value` pairs typed by the tool's schema.
+//! Command-line arguments of a tool: a JSON object, or `key=value` pairs typed by the tool's schema.
 
 use serde_json::Value;
 use toolyard_formats::json::{self, JsonType, Object};
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
-/// `words` is one JSON object or any number of `key=value` (typed by `schema`, else by looks) and `key:=JSON`.
+/// `words` is one JSON object, or any number of `key=value` (typed by `schema`) and `key:=JSON`.
 pub fn from_cli_args(words: &[String], schema: Option<&Payload>) -> Result<Payload, Error> {
     if let [only] = words
         && only.trim_start().starts_with('{')
@@ -28,7 +28,7 @@ pub fn from_cli_args(words: &[String], schema: Option<&Payload>) -> Result<Paylo
     json::arguments(out)
 }
 
-/// The key, and the value as JSON in its own digits: a number is never read and written again.
+/// The key and the value as JSON; numbers keep their digits.
 fn pair<'w>(word: &'w str, schema: &Value) -> Result<(&'w str, Vec<u8>), Error> {
     let Some((key, text)) = word.split_once('=').filter(|(key, _)| !key.is_empty() && *key != ":") else {
         return Err(refuse(format!("{word:?} is neither a JSON object nor key=value")));
@@ -41,7 +41,7 @@ fn pair<'w>(word: &'w str, schema: &Value) -> Result<(&'w str, Vec<u8>), Error> 
     Ok((key, typed(key, text, schema)?))
 }
 
-/// The value as the schema's type; without one, what looks like JSON is JSON and the rest is text.
+/// The value in the schema's type; without one, JSON if it parses as JSON, otherwise a string.
 fn typed(key: &str, text: &str, schema: &Value) -> Result<Vec<u8>, Error> {
     let types: Vec<&str> = match &schema["properties"][key]["type"] {
         Value::String(one) => vec![one],
@@ -66,7 +66,7 @@ pub(crate) fn is_type(kind: JsonType, text: &str, name: &str) -> bool {
         (JsonType::Number, "integer") => !text.contains(['.', 'e', 'E']),
         (JsonType::Number, "number") | (JsonType::Bool, "boolean") | (JsonType::Null, "null") => true,
         (JsonType::Array, "array") | (JsonType::Object, "object") => true,
-        // A quoted JSON string on the command line is far more often meant literally.
+        // A quoted JSON string on the command line is usually meant literally.
         _ => false,
     }
 }

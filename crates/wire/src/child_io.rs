@@ -1,4 +1,4 @@
-//! What a child process is told on stdin and what its stdout means: the contracts of the toolpack and the manifest format.
+//! stdin and stdout of a child process: the contracts of the toolpack format and the manifest format.
 
 use crate::content;
 use bytes::Bytes;
@@ -6,20 +6,20 @@ use std::ops::Range;
 use toolyard_formats::json::{self, ParseError};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, text::escape_control};
 
-/// Which of the two contracts a tool keeps.
+/// The contract of a tool's stdin and stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
     /// Toolpack format: the bare payload in, one JSON document out.
     Document,
-    /// Manifest format: one line `{"arguments": …}` in, one JSON line out; other lines before it are log.
+    /// Manifest format: one line `{"arguments": …}` in, one JSON line out; lines before it are log lines.
     Line,
 }
 
-/// A tool's answer and what it printed besides.
+/// A tool's result and its log lines.
 #[derive(Debug)]
 pub struct ToolOutput {
     pub outcome: Outcome,
-    /// Lines before the answer that are not JSON (line contract only), bounded.
+    /// Lines before the result that are not JSON (line contract only); limited in number.
     pub log: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
     }
 }
 
-/// Reads what the child printed. An `Err` means that the answer breaks the contract.
+/// Reads the child's stdout. An `Err` means that the output violates the contract.
 pub fn read(contract: Contract, stdout: Bytes) -> Result<ToolOutput, Error> {
     match contract {
         Contract::Document => {
@@ -68,15 +68,15 @@ fn document(text: Bytes) -> Result<Outcome, Error> {
     let Some(data) = find("data") else { return Ok(Outcome::success(Some(Payload::json(text)))) };
     let stray = members.iter().find(|(key, _)| !matches!(key.as_ref(), "data" | "error"));
     if let Some((key, _)) = stray {
-        let message = format!("the tool's answer has '{}' beside 'data'", escape_control(key));
+        let message = format!("the tool's output has '{}' beside 'data'", escape_control(key));
         return Err(Error::new(ErrorKind::InvalidOutput, message)
-            .hint("put everything inside 'data', or answer with an object that has no 'data' member"));
+            .hint("put everything inside 'data', or print an object without a 'data' member"));
     }
     let data = (!is_null(&data)).then(|| Payload::json(text.slice(data)));
     Ok(Outcome::success(data))
 }
 
-/// `{"code": …, "message": …}` or a text, as the tool's own error.
+/// Reads the tool's own error: `{"code": …, "message": …}` or a string.
 fn parse_reported_error(raw: &Bytes) -> Error {
     #[derive(serde::Deserialize)]
     struct Reported {
@@ -104,7 +104,7 @@ fn parse_reported_error(raw: &Bytes) -> Error {
 }
 
 fn line(stdout: Bytes) -> Result<ToolOutput, Error> {
-    // Programs that pretty-print their one answer are understood too: nothing else can be meant.
+    // A single pretty-printed value is accepted too.
     let whole = stdout.slice(trimmed(&stdout));
     if !whole.is_empty() && json::scan(&whole).is_ok() {
         return Ok(ToolOutput { outcome: line_outcome(whole)?, log: Vec::new() });
@@ -137,10 +137,10 @@ fn line(stdout: Bytes) -> Result<ToolOutput, Error> {
 
 fn trailing(rest: &[u8]) -> Error {
     let first = rest.split(|&b| b == b'\n').next().unwrap_or(rest);
-    let what = if json::scan(first).is_ok() { "a second answer" } else { "more text" };
+    let what = if json::scan(first).is_ok() { "a second result" } else { "more text" };
     Error::new(
         ErrorKind::InvalidOutput,
-        format!("the tool printed {what} after its answer: {}", excerpt(rest)),
+        format!("the tool printed {what} after its result: {}", excerpt(rest)),
     )
     .hint("print exactly one JSON line, as the last thing on stdout; log to stderr")
 }
@@ -156,15 +156,15 @@ fn line_outcome(text: Bytes) -> Result<Outcome, Error> {
 
 fn nothing_printed() -> Error {
     Error::new(ErrorKind::InvalidOutput, "the tool printed nothing on stdout")
-        .hint("a tool must print one JSON value; {\"data\": null} when there is nothing to say")
+        .hint("a tool must print one JSON value; {\"data\": null} for an empty result")
 }
 
 fn not_json(text: &[u8], parse_error: &ParseError) -> Error {
     let utf8 = std::str::from_utf8(text).is_ok();
     let what = if utf8 {
-        format!("the tool's answer is not JSON: {parse_error}")
+        format!("the tool's output is not JSON: {parse_error}")
     } else {
-        format!("the tool's answer is not UTF-8: {parse_error}")
+        format!("the tool's output is not UTF-8: {parse_error}")
     };
     Error::new(ErrorKind::InvalidOutput, format!("{what}; it printed {}", excerpt(text)))
         .hint("print one JSON value and nothing else on stdout; log to stderr")
@@ -190,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn document(text: &str) -> Result<Outcome, Error> {
-        read(Contract::Document, Bytes::from(text.to_owned())).map(|answer| answer.outcome)
+        read(Contract::Document, Bytes::from(text.to_owned())).map(|output| output.outcome)
     }
 
     fn data(outcome: &Outcome) -> Option<&str> {
@@ -222,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn broken_documents_are_refused_with_the_reason() {
+    fn broken_documents_are_rejected_with_the_reason() {
         for (text, what) in [
             ("", "printed nothing"),
             ("  \n", "printed nothing"),
             ("hello", "not JSON"),
-            ("{\"data\":1}{\"data\":2}", "more text after"),
+            ("{\"data\":1}{\"data\":2}", "text after"),
             ("{\"data\":1,\"x\":2}", "'x' beside 'data'"),
         ] {
             let error = document(text).expect_err(text);
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn the_line_contract_takes_the_first_json_line_and_logs_the_rest() {
-        let answer = lines("loading…\n\nwarning: x\n{\"sum\": 3}\n\n").unwrap();
-        assert_eq!(data(&answer.outcome), Some("{\"sum\": 3}"));
-        assert_eq!(answer.log, ["loading…", "warning: x"]);
+        let output = lines("loading…\n\nwarning: x\n{\"sum\": 3}\n\n").unwrap();
+        assert_eq!(data(&output.outcome), Some("{\"sum\": 3}"));
+        assert_eq!(output.log, ["loading…", "warning: x"]);
         let pretty = lines("{\n  \"a\": 1\n}\n").unwrap();
         assert_eq!(data(&pretty.outcome), Some("{\n  \"a\": 1\n}"));
         let content = lines(r#"{"content":[{"type":"text","text":"hi"}],"isError":false}"#).unwrap();
@@ -260,7 +260,7 @@ mod tests {
         for (text, what) in [
             ("", "printed nothing"),
             ("only log\n", "not JSON"),
-            ("{\"a\":1}\n{\"a\":2}\n", "a second answer"),
+            ("{\"a\":1}\n{\"a\":2}\n", "a second result"),
             ("{\"a\":1}\ndone\n", "more text"),
             ("log\n{\n  \"a\": 1\n}\n", "not JSON"),
             ("{\"content\":[],\"isError\":\"yes\"}", "isError"),
@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_output_is_an_answer_or_a_clear_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn any_output_is_a_result_or_a_clear_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             for contract in [Contract::Document, Contract::Line] {
                 if let Err(error) = read(contract, Bytes::from(bytes.clone())) {
                     prop_assert_eq!(error.kind, ErrorKind::InvalidOutput);

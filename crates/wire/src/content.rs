@@ -1,4 +1,4 @@
-//! A tool's answer in MCP's own shape: `{content: […], isError, structuredContent, _meta}`.
+//! A tool's result in MCP's shape: `{content: […], isError, structuredContent, _meta}`.
 
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -16,13 +16,13 @@ struct Block<'a> {
     kind: Cow<'a, str>,
 }
 
-/// The sign of the line contract: a `content` that is a list.
+/// Whether `content` is a list, which makes the result MCP content in the line contract.
 pub fn has_array(text: &Bytes, members: &[Member<'_>]) -> bool {
     find(text, members, "content").is_some_and(|raw| raw.starts_with(b"["))
 }
 
-/// In the document contract an answer is data unless it cannot be anything but MCP content: no other members, and blocks of
-/// MCP's types only.
+/// Whether the result is MCP content in the document contract: it has no other members, and only blocks of
+/// MCP's types. Everything else is data.
 pub fn is_content(text: &Bytes, members: &[Member<'_>]) -> bool {
     let known = |name: &str| matches!(name, "content" | "isError" | "structuredContent" | "_meta");
     if !has_array(text, members) || !members.iter().all(|(name, _)| known(name)) {
@@ -36,19 +36,19 @@ pub fn is_content(text: &Bytes, members: &[Member<'_>]) -> bool {
     })
 }
 
-/// Whether it is one block of MCP's types.
+/// Whether `raw` is a block of one of MCP's types.
 pub(crate) fn is_block(raw: &[u8]) -> bool {
     serde_json::from_slice::<Block<'_>>(raw).is_ok_and(|block| BLOCKS.contains(&block.kind.as_ref()))
 }
 
-/// The outcome that such an answer means. `content` must be a list.
+/// The outcome of a result in MCP's shape. `content` must be a list.
 pub fn outcome(text: &Bytes, members: &[Member<'_>]) -> Result<Outcome, Error> {
     let present = |name: &str| find(text, members, name).filter(|raw| raw.as_ref() != b"null");
     let content = find(text, members, "content").unwrap_or_default();
     let structured = present("structuredContent").map(Payload::json);
     let meta = present("_meta");
     if meta.as_ref().is_some_and(|raw| !raw.starts_with(b"{")) {
-        return Err(wrong("'_meta' in the tool's answer must be an object"));
+        return Err(wrong("'_meta' in the tool's output must be an object"));
     }
     let outcome = match present("isError").as_deref() {
         None | Some(b"false") => Outcome::success(structured),
@@ -56,14 +56,14 @@ pub fn outcome(text: &Bytes, members: &[Member<'_>]) -> Result<Outcome, Error> {
             let error = Error::new(ErrorKind::ToolFailed, error_text(&content));
             Outcome::failure(error.with(|details| details.tool_details = structured))
         }
-        Some(_) => return Err(wrong("'isError' in the tool's answer must be true or false")),
+        Some(_) => return Err(wrong("'isError' in the tool's output must be true or false")),
     };
     let mut outcome = outcome.with_content(Payload::json(content));
     outcome.meta.tool_meta = meta.map(Payload::json);
     Ok(outcome)
 }
 
-/// What the text blocks of an error say.
+/// The text blocks of an error, joined by line breaks.
 fn error_text(content: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Block {
@@ -94,7 +94,7 @@ mod tests {
     const BOTH: [Contract; 2] = [Contract::Document, Contract::Line];
 
     fn outcome(contract: Contract, text: &str) -> Result<Outcome, Error> {
-        read(contract, Bytes::from(text.to_owned())).map(|answer| answer.outcome)
+        read(contract, Bytes::from(text.to_owned())).map(|output| output.outcome)
     }
 
     fn text(payload: Option<&Payload>) -> Option<&str> {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_a_document_that_happens_to_hold_content_stays_data() {
+    fn a_document_with_other_content_stays_data() {
         for data in [
             r#"{"content":["a","b"]}"#,
             r#"{"content":[]}"#,

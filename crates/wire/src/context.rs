@@ -1,9 +1,9 @@
-//! The context object that a tool gets when it declares `context: true`.
+//! The context object for tools with `context: true`.
 
 use toolyard_formats::json::Object;
 use toolyard_protocol::{Call, Timestamp};
 
-/// What the tool may know about its call, as one line of JSON.
+/// The context of the call as one line of JSON.
 pub fn write(call: &Call, root: &str, deadline: Timestamp) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     let mut object = Object::new(&mut out);

@@ -1,6 +1,6 @@
-//! What a tool with `dialog: true` says while it runs, one line each, and what it is told.
+//! The line protocol of tools with `dialog: true`: messages on stdout, answers to questions on stdin.
 //!
-//! A line `{"$toolyard": {…}}` is a message; any other JSON line is the answer; the rest is noise.
+//! A line `{"$toolyard": {…}}` is a message, any other JSON line is the result, and other lines are noise.
 
 use crate::child_io::{Contract, excerpt, request as plain_request};
 use bytes::Bytes;
@@ -13,15 +13,15 @@ use toolyard_protocol::{
 
 /// The member that makes a line a message.
 const MESSAGE_KEY: &str = "$toolyard";
-/// The longest name of a question.
+/// The longest id of a question.
 const MAX_ID: usize = 128;
 
-/// What one line of stdout is.
+/// One line of stdout.
 #[derive(Debug, PartialEq)]
 pub enum DialogLine {
     Blank,
     Message(Message),
-    /// JSON that is no message.
+    /// JSON that is not a message: the tool's result.
     Answer,
     /// Not JSON.
     Noise,
@@ -37,7 +37,7 @@ pub enum Message {
     RpcError(RpcError),
 }
 
-/// A question and the name that its answer must carry.
+/// A question and the id that its answer must carry.
 #[derive(Debug, PartialEq)]
 pub struct DialogRequest {
     /// As the tool wrote it: a JSON string or number.
@@ -45,7 +45,7 @@ pub struct DialogRequest {
     pub question: InputRequest,
 }
 
-/// The request as one line, whatever the contract: stdin stays open, so the end of the line is the end of it.
+/// The request as one line in either contract: stdin stays open, so the line break ends the request.
 pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
     match contract {
         Contract::Line => plain_request(contract, arguments),
@@ -57,7 +57,7 @@ pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
     }
 }
 
-/// Reads one line. An `Err` is a message that breaks the rules; it names the line.
+/// Reads one line. An `Err` means an invalid message; it quotes the line.
 pub fn read(line: &Bytes) -> Result<DialogLine, Error> {
     let line = line.slice_ref(line.trim_ascii());
     if line.is_empty() {
@@ -65,7 +65,7 @@ pub fn read(line: &Bytes) -> Result<DialogLine, Error> {
     }
     let members = match json::members(&line) {
         Ok(members) => members.unwrap_or_default(),
-        // Someone meant to send a message; as noise it would be lost without a word.
+        // Clearly meant as a message; as noise it would be lost silently.
         Err(parse_error) if line.starts_with(b"{\"$toolyard\"") => {
             return Err(broken(&line, &format!("is not JSON: {parse_error}")));
         }
@@ -110,7 +110,7 @@ fn one_line(json: &[u8]) -> impl Iterator<Item = u8> {
 fn message(raw: &Bytes) -> Result<Message, String> {
     let mut parts = Members::open(raw, "'$toolyard'")?;
     let (Some((name, body)), true) = (parts.0.pop(), parts.0.is_empty()) else {
-        return Err("must hold exactly one message in '$toolyard'".to_owned());
+        return Err("must have exactly one message in '$toolyard'".to_owned());
     };
     let mut body = Members::open(&body, &format!("'{}'", escape_control(&name)))?;
     let message = match name.as_str() {
@@ -121,12 +121,12 @@ fn message(raw: &Bytes) -> Result<Message, String> {
         "detach" => Message::Detach,
         "rpc_error" => Message::RpcError(RpcError {
             code: body.required("code", "a whole number")?,
-            message: escape_control(&body.required::<String>("message", "a text")?),
+            message: escape_control(&body.required::<String>("message", "a string")?),
             data: body.take("data").map(Payload::json),
         }),
         _ => {
             return Err(format!(
-                "holds '{}'; there are progress, log, ask, close_stream, detach and rpc_error",
+                "has the unknown type '{}'; expected progress, log, ask, close_stream, detach or rpc_error",
                 escape_control(&name)
             ));
         }
@@ -136,7 +136,7 @@ fn message(raw: &Bytes) -> Result<Message, String> {
 }
 
 fn progress(body: &mut Members) -> Result<Progress, String> {
-    let message = body.value("message", "a text")?;
+    let message = body.value("message", "a string")?;
     let percent = body.value::<f64>("percent", "a number")?;
     let done = body.value::<f64>("done", "a number")?;
     let total = body.value::<f64>("total", "a number")?;
@@ -145,25 +145,25 @@ fn progress(body: &mut Members) -> Result<Progress, String> {
         (Some(_), None, None) => return Err("has a 'percent' that is not from 0 to 100".to_owned()),
         (None, Some(done), total) if done >= 0.0 && total.is_none_or(|total| total >= 0.0) => (done, total),
         (None, Some(_), _) => return Err("has a negative 'done' or 'total'".to_owned()),
-        _ => return Err("must hold either 'percent', or 'done' with or without 'total'".to_owned()),
+        _ => return Err("must have either 'percent', or 'done' with or without 'total'".to_owned()),
     };
     Ok(Progress { done, total, message })
 }
 
 fn log(body: &mut Members) -> Result<LogLine, String> {
-    let level = body.value::<String>("level", "a text")?;
+    let level = body.value::<String>("level", "a string")?;
     let level = match level.as_deref() {
         None => LogLevel::Info,
         Some(text) => LogLevel::parse(text).ok_or_else(|| {
             let levels = LogLevel::ALL.map(LogLevel::as_str).join(", ");
-            format!("has the level '{}'; there are {levels}", escape_control(text))
+            format!("has the unknown level '{}'; expected one of {levels}", escape_control(text))
         })?,
     };
-    let logger = body.value("logger", "a text")?;
-    let data = match (body.value::<String>("message", "a text")?, body.take("data")) {
+    let logger = body.value("logger", "a string")?;
+    let data = match (body.value::<String>("message", "a string")?, body.take("data")) {
         (Some(message), None) => text_payload(&message),
         (None, Some(data)) => Payload::json(data),
-        _ => return Err("must hold either 'message' or 'data'".to_owned()),
+        _ => return Err("must have either 'message' or 'data'".to_owned()),
     };
     Ok(LogLine { level, logger, data })
 }
@@ -173,29 +173,29 @@ fn input_request(body: &mut Members) -> Result<DialogRequest, String> {
     let key = match serde_json::from_slice::<String>(&id) {
         Ok(text) => text,
         Err(_) => serde_json::from_slice::<i64>(&id)
-            .map_err(|_| "has an 'id' that is neither a text nor a whole number")?
+            .map_err(|_| "has an 'id' that is neither a string nor a whole number")?
             .to_string(),
     };
     if key.is_empty() || key.len() > MAX_ID {
         return Err(format!("has an 'id' that is empty or longer than {MAX_ID} bytes"));
     }
     let (Some((kind, raw)), true) = (body.0.pop(), body.0.is_empty()) else {
-        return Err("must hold one of elicit, elicit_url, sample and roots beside 'id'".to_owned());
+        return Err("must have one of elicit, elicit_url, sample and roots beside 'id'".to_owned());
     };
     let mut parts = Members::open(&raw, &format!("'{}'", escape_control(&kind)))?;
     let question = match kind.as_str() {
         "elicit" => {
-            let message = parts.required::<String>("message", "a text")?;
+            let message = parts.required::<String>("message", "a string")?;
             let schema = parts.take("schema").filter(|raw| raw.starts_with(b"{"));
-            let schema = schema.ok_or("must hold a 'schema' that is an object")?;
+            let schema = schema.ok_or("must have a 'schema' that is an object")?;
             InputRequestBody::Elicit(object(&message, "requestedSchema", &schema))
         }
         "elicit_url" => {
-            let message = parts.required::<String>("message", "a text")?;
-            let url = parts.required::<String>("url", "a text")?;
+            let message = parts.required::<String>("message", "a string")?;
+            let url = parts.required::<String>("url", "a string")?;
             InputRequestBody::ElicitUrl(object(&message, "url", text_payload(&url).bytes()))
         }
-        // The client's own terms; it knows them better than we do.
+        // Passed through: the client checks these parameters.
         "sample" => {
             parts.0.clear();
             InputRequestBody::Sample(Payload::json(raw))
@@ -203,7 +203,7 @@ fn input_request(body: &mut Members) -> Result<DialogRequest, String> {
         "roots" => InputRequestBody::Roots,
         _ => {
             return Err(format!(
-                "asks '{}'; there are elicit, elicit_url, sample and roots",
+                "asks for '{}'; expected elicit, elicit_url, sample or roots",
                 escape_control(&kind)
             ));
         }
@@ -220,7 +220,7 @@ fn object(message: &str, name: &str, value: &[u8]) -> Payload {
     Payload::json(out)
 }
 
-/// A text as JSON.
+/// A JSON string.
 pub fn text_payload(text: &str) -> Payload {
     let mut out = Vec::with_capacity(text.len() + 2);
     push_json_string(&mut out, text);
@@ -230,12 +230,12 @@ pub fn text_payload(text: &str) -> Payload {
 fn broken(line: &[u8], what: &str) -> Error {
     Error::new(
         ErrorKind::InvalidOutput,
-        format!("a message of the tool {what}; it printed {}", excerpt(line)),
+        format!("a message from the tool {what}; it printed {}", excerpt(line)),
     )
-    .hint("the page on dialogues lists the messages a tool may send")
+    .hint("see docs/dialog.md for the messages that a tool may send")
 }
 
-/// The members of an object that were not asked for yet; what is left over at the end is a mistake.
+/// The members of an object that were not taken yet; `end` reports one that remains.
 struct Members(Vec<(String, Bytes)>);
 
 impl Members {
@@ -263,7 +263,7 @@ impl Members {
     fn end(self, name: &str) -> Result<(), String> {
         match self.0.first() {
             Some((stray, _)) => Err(format!(
-                "has '{}' in '{}', which means nothing",
+                "has the unknown member '{}' in '{}'",
                 escape_control(stray),
                 escape_control(name)
             )),

@@ -1,4 +1,4 @@
-//! Golden lines of the dialogue, and what any other line gives.
+//! Golden tests of the dialog messages, and tests of every other kind of line.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,10 +19,7 @@ fn message(text: &str) -> Message {
 fn question(text: &str) -> (String, InputRequestBody) {
     match message(&format!("{{\"ask\":{text}}}")) {
         Message::InputRequest(DialogRequest { id, question }) => {
-            assert!(
-                text.contains(std::str::from_utf8(id.bytes()).unwrap()),
-                "the id is kept as it was written"
-            );
+            assert!(text.contains(std::str::from_utf8(id.bytes()).unwrap()), "the id is unchanged");
             (question.key, question.body)
         }
         other => panic!("{text}: {other:?}"),
@@ -59,7 +56,7 @@ fn progress_and_log_lines_are_read() {
 }
 
 #[test]
-fn questions_become_what_mcp_clients_are_asked() {
+fn questions_become_mcp_requests() {
     let json = |text: &str| Payload::json(text.to_owned());
     for (text, key, body) in [
         (
@@ -94,7 +91,7 @@ fn the_other_messages_are_read() {
 }
 
 #[test]
-fn messages_answers_and_noise_are_told_apart() {
+fn messages_results_and_noise_are_distinguished() {
     assert_eq!(line("  \r").unwrap(), DialogLine::Blank);
     for answer in [r#"{"data":{"$toolyard":{}}}"#, "[]", "5", "\"$toolyard\"", "{}", " {\"data\":1}\r"] {
         assert_eq!(line(answer).unwrap(), DialogLine::Answer, "{answer}");
@@ -106,9 +103,9 @@ fn messages_answers_and_noise_are_told_apart() {
 }
 
 #[test]
-fn a_message_that_breaks_the_rules_is_named_with_its_line() {
+fn an_invalid_message_is_reported_with_its_line() {
     for (text, what) in [
-        (r#"{"$toolyard":{"notify":{}}}"#, "holds 'notify'; there are progress"),
+        (r#"{"$toolyard":{"notify":{}}}"#, "unknown type 'notify'; expected progress"),
         (r#"{"$toolyard":{}}"#, "exactly one message"),
         (r#"{"$toolyard":{"log":{"message":"a"},"progress":{"done":1}}}"#, "exactly one message"),
         (r#"{"$toolyard":[]}"#, "must be an object"),
@@ -121,14 +118,17 @@ fn a_message_that_breaks_the_rules_is_named_with_its_line() {
         (r#"{"$toolyard":{"progress":{"done":-1}}}"#, "negative"),
         (r#"{"$toolyard":{"progress":{"total":1}}}"#, "either 'percent'"),
         (r#"{"$toolyard":{"progress":{"done":1,"step":2}}}"#, "'step' in 'progress'"),
-        (r#"{"$toolyard":{"log":{"level":"loud","message":"a"}}}"#, "the level 'loud'; there are debug"),
+        (
+            r#"{"$toolyard":{"log":{"level":"loud","message":"a"}}}"#,
+            "the unknown level 'loud'; expected one of debug",
+        ),
         (r#"{"$toolyard":{"log":{"level":"info"}}}"#, "either 'message' or 'data'"),
         (r#"{"$toolyard":{"ask":{"roots":{}}}}"#, "no 'id'"),
-        (r#"{"$toolyard":{"ask":{"id":true,"roots":{}}}}"#, "neither a text nor a whole number"),
+        (r#"{"$toolyard":{"ask":{"id":true,"roots":{}}}}"#, "neither a string nor a whole number"),
         (r#"{"$toolyard":{"ask":{"id":"","roots":{}}}}"#, "empty"),
         (r#"{"$toolyard":{"ask":{"id":"a"}}}"#, "one of elicit"),
         (r#"{"$toolyard":{"ask":{"id":"a","roots":{},"sample":{}}}}"#, "one of elicit"),
-        (r#"{"$toolyard":{"ask":{"id":"a","shout":{}}}}"#, "asks 'shout'"),
+        (r#"{"$toolyard":{"ask":{"id":"a","shout":{}}}}"#, "asks for 'shout'"),
         (r#"{"$toolyard":{"ask":{"id":"a","roots":{"x":1}}}}"#, "'x' in 'roots'"),
         (r#"{"$toolyard":{"ask":{"id":"a","elicit":{"message":"m"}}}}"#, "'schema'"),
         (r#"{"$toolyard":{"ask":{"id":"a","elicit":{"schema":{}}}}}"#, "no 'message'"),
@@ -166,14 +166,14 @@ fn a_request_is_one_line_whatever_the_contract() {
 
 proptest! {
     #[test]
-    fn any_line_is_something_or_a_clear_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn any_line_is_read_or_a_clear_error(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         if let Err(error) = read(&Bytes::from(bytes)) {
             prop_assert_eq!(error.kind, ErrorKind::InvalidOutput);
         }
     }
 
     #[test]
-    fn any_message_of_any_body_is_something_or_a_clear_error(
+    fn any_message_is_read_or_a_clear_error(
         kind in "progress|log|ask|close_stream|detach|rpc_error|answer",
         body in r#"(\{("(id|percent|done|message|level|data|roots|sample|code|retry_ms)":([0-9]{1,3}|"x"|null|\{\}|\[\])){0,1}\}|[0-9]|null)"#,
     ) {
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn log_texts_and_progress_words_come_through_whole(text in ".*", done in 0.0..1e9f64) {
+    fn log_and_progress_texts_are_unchanged(text in ".*", done in 0.0..1e9f64) {
         let mut quoted = Vec::new();
         push_json_string(&mut quoted, &text);
         let quoted = String::from_utf8(quoted).unwrap();

@@ -1,11 +1,11 @@
-//! The result envelope: `{tool_name, arguments}` in, `{status, data, error, explanation}` out.
+//! The result envelope: calls `{tool_name, arguments}` and results `{status, data, error, explanation}`.
 
 use bytes::Bytes;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::error_table::TABLE;
 use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, RpcError, Status, ToolName, Violation};
 
-/// Reads a tool call: exactly two members, a canonical name, an object of arguments.
+/// Reads a tool call: exactly two members, a canonical tool name and an object of arguments.
 pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
     let refuse = |what: String| Error::new(ErrorKind::InvalidInput, format!("not a tool call: {what}"));
     let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
@@ -34,7 +34,7 @@ pub fn write_call(name: &ToolName, arguments: &Payload) -> Vec<u8> {
     out
 }
 
-/// Reads a tool result and holds it to every rule of the envelope.
+/// Reads a tool result and checks every rule of the envelope.
 pub fn read_result(bytes: Bytes) -> Result<Outcome, Error> {
     let refuse = |what: String| Error::new(ErrorKind::InvalidOutput, format!("not a tool result: {what}"));
     let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
@@ -87,7 +87,7 @@ fn read_error(raw: &Bytes) -> Result<Error, String> {
     }))
 }
 
-/// Reads `{"error": {…}}` as `/v1/` refuses with; `None` when it is something else.
+/// Reads the error response `{"error": {…}}` of `/v1/`; `None` for anything else.
 pub fn read_error_body(bytes: &Bytes) -> Option<Error> {
     #[derive(serde::Deserialize)]
     struct ErrorBody {
@@ -137,7 +137,7 @@ fn push_data(out: &mut Vec<u8>, outcome: &Outcome) {
     }
 }
 
-/// The envelope's error detail, plus the correlation id.
+/// Writes the envelope's error object with the correlation id.
 pub fn push_error(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
     let mut object = Object::new(out);
@@ -148,7 +148,7 @@ pub fn push_error(out: &mut Vec<u8>, error: &Error) {
     object.end();
 }
 
-/// Everything else that is known about an error, as one object.
+/// Writes the details of an error as one object.
 pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     let row = error.kind.row();
     let Details { violations, stderr, exit, tool_code, tool_details, retry_after, rpc } =
@@ -180,7 +180,7 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
     object.end();
 }
 
-/// JSON-RPC's error object.
+/// Writes a JSON-RPC error object.
 pub fn push_rpc(out: &mut Vec<u8>, rpc: &RpcError) {
     let mut object = Object::new(out);
     object.raw("code", rpc.code.to_string().as_bytes()).text("message", &rpc.message);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn results_keep_every_rule_of_the_envelope_on_read() {
+    fn results_are_checked_against_every_rule_of_the_envelope() {
         let read = |text: &str| read_result(Bytes::from(text.to_owned()));
         let error = r#"{"error_type":"ValidationError","error_message":"m"}"#;
         for good in [

@@ -1,4 +1,4 @@
-//! A question for a person, field by field: MCP's elicitation form as plain prompts, and the answer to it.
+//! MCP elicitation forms on a terminal: one prompt per field, and the client's response.
 
 use bytes::Bytes;
 use toolyard_formats::json::{self, Object};
@@ -6,7 +6,7 @@ use toolyard_formats::schema::Schema;
 use toolyard_protocol::text::{escape_control, push_json_string};
 use toolyard_protocol::{Check, Error, ErrorKind, InputResponse, Payload};
 
-/// More fields than anyone would fill in.
+/// The maximum number of fields.
 const MAX_FIELDS: usize = 100;
 
 pub struct Form {
@@ -42,14 +42,14 @@ impl Form {
     /// `{message, requestedSchema}`.
     pub fn read(question: &Payload) -> Result<Form, Error> {
         read(question).map_err(|what| {
-            Error::new(ErrorKind::InvalidInput, format!("the question cannot be shown as a form: {what}"))
-                .hint("a form is an object of texts, numbers, booleans and choices")
+            Error::new(ErrorKind::InvalidInput, format!("cannot show the question as a form: {what}"))
+                .hint("a form is an object of strings, numbers, booleans and choices")
         })
     }
 }
 
 impl Field {
-    /// `Age, a whole number [40]: `.
+    /// The prompt of the field, such as `Age, a whole number [40]: `.
     pub fn prompt(&self) -> String {
         let mut prompt = escape_control(&self.title);
         let choices = |choices: &[Choice]| {
@@ -64,37 +64,37 @@ impl Field {
             Kind::Number => prompt.push_str(", a number"),
             Kind::Boolean => prompt.push_str(", y or n"),
             Kind::OneOf(list) => prompt.push_str(&format!(", one of{}\n ", choices(list))),
-            Kind::AnyOf(list) => prompt.push_str(&format!(", any of, with commas{}\n ", choices(list))),
+            Kind::AnyOf(list) => prompt.push_str(&format!(", any of, comma-separated{}\n ", choices(list))),
         }
         match &self.default {
             Some(default) => prompt.push_str(&format!(" [{}]", crate::render::value(default))),
-            None if !self.required => prompt.push_str(" (may be left empty)"),
+            None if !self.required => prompt.push_str(" (optional)"),
             None => {}
         }
         prompt + ": "
     }
 
-    /// What was typed as a value; `None` when the field was left empty and may be. An `Err` says what to type.
+    /// Parses the typed text; `None` for an optional field that was left empty. An `Err` says what to type.
     pub fn read(&self, typed: &str) -> Result<Option<Payload>, String> {
         let typed = typed.trim();
         if typed.is_empty() {
             return match &self.default {
                 Some(default) => Ok(Some(default.clone())),
-                None if self.required => Err("a value is needed".to_owned()),
+                None if self.required => Err("a value is required".to_owned()),
                 None => Ok(None),
             };
         }
         let value = match &self.kind {
             Kind::Text => quoted(typed),
-            Kind::Integer => typed.parse::<i64>().map_err(|_| "a whole number is needed")?.to_string(),
+            Kind::Integer => typed.parse::<i64>().map_err(|_| "expected a whole number")?.to_string(),
             Kind::Number => {
-                serde_json::from_str::<f64>(typed).map_err(|_| "a number is needed")?;
+                serde_json::from_str::<f64>(typed).map_err(|_| "expected a number")?;
                 typed.to_owned()
             }
             Kind::Boolean => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => "true".to_owned(),
                 "n" | "no" | "false" => "false".to_owned(),
-                _ => return Err("y or n is needed".to_owned()),
+                _ => return Err("expected y or n".to_owned()),
             },
             Kind::OneOf(choices) => quoted(chosen(choices, typed)?),
             Kind::AnyOf(choices) => {
@@ -114,7 +114,7 @@ impl Field {
     }
 }
 
-/// The person filled in the form.
+/// The response of a user who filled in the form.
 pub fn accepted(values: &[(String, Payload)]) -> InputResponse {
     let mut out = Vec::new();
     let mut answer = Object::new(&mut out);
@@ -128,22 +128,22 @@ pub fn accepted(values: &[(String, Payload)]) -> InputResponse {
     InputResponse(Payload::json(out))
 }
 
-/// The person visited the page.
+/// The response of a user who visited the page.
 pub fn visited() -> InputResponse {
     InputResponse(Payload::json(r#"{"action":"accept"}"#))
 }
 
-/// The person said no.
+/// The response of a user who declined.
 pub fn declined() -> InputResponse {
     InputResponse(Payload::json(r#"{"action":"decline"}"#))
 }
 
-/// The person said nothing.
+/// The response of a user who did not answer.
 pub fn cancelled() -> InputResponse {
     InputResponse(Payload::json(r#"{"action":"cancel"}"#))
 }
 
-/// Message and address of a question that sends a person to a page.
+/// Message and URL of a question that sends the user to a page.
 pub fn page(question: &Payload) -> Result<(String, String), Error> {
     #[derive(serde::Deserialize)]
     struct Page {
@@ -157,13 +157,14 @@ pub fn page(question: &Payload) -> Result<(String, String), Error> {
 
 fn read(question: &Payload) -> Result<Form, String> {
     let message = member(question.bytes(), "message")?.ok_or("it has no 'message'")?;
-    let message: String = serde_json::from_slice(&message).map_err(|_| "its 'message' is no text")?;
+    let message: String = serde_json::from_slice(&message).map_err(|_| "its 'message' is not a string")?;
     let schema = member(question.bytes(), "requestedSchema")?.ok_or("it has no 'requestedSchema'")?;
     let required = member(&schema, "required")?.unwrap_or_else(|| Bytes::from_static(b"[]"));
-    let required: Vec<String> = serde_json::from_slice(&required).map_err(|_| "its 'required' is no list")?;
+    let required: Vec<String> =
+        serde_json::from_slice(&required).map_err(|_| "its 'required' is not a list of strings")?;
     let properties = member(&schema, "properties")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
     let members = json::members(&properties).map_err(|parse_error| parse_error.to_string())?;
-    let members = members.ok_or("its 'properties' are no object")?;
+    let members = members.ok_or("its 'properties' is not an object")?;
     if members.len() > MAX_FIELDS {
         return Err(format!("it has more than {MAX_FIELDS} fields"));
     }
@@ -211,8 +212,8 @@ fn field(name: &str, raw: &Bytes, required: bool) -> Result<Field, String> {
         "integer" => Kind::Integer,
         "number" => Kind::Number,
         "boolean" => Kind::Boolean,
-        "array" => Kind::AnyOf(items.and_then(choices).ok_or("is a list of something other than choices")?),
-        other => return Err(format!("is of type '{}'", escape_control(other))),
+        "array" => Kind::AnyOf(items.and_then(choices).ok_or("is a list of values other than choices")?),
+        other => return Err(format!("has the unsupported type '{}'", escape_control(other))),
     };
     let title = match (title, description) {
         (Some(title), Some(description)) => format!("{title} ({description})"),
@@ -237,19 +238,19 @@ fn choices(listed: ChoiceList) -> Option<Vec<Choice>> {
     Some(values.map(|(i, value)| Choice { title: names.get(i).unwrap_or(&value).clone(), value }).collect())
 }
 
-/// By its number, its value or its title.
+/// Finds a choice by number, value or title.
 fn chosen<'c>(choices: &'c [Choice], typed: &str) -> Result<&'c str, String> {
     let by_word = choices.iter().find(|choice| choice.value == typed || choice.title == typed);
     let by_number = || typed.parse::<usize>().ok().and_then(|n| choices.get(n.checked_sub(1)?));
     let choice = by_word.or_else(by_number);
     choice
         .map(|choice| choice.value.as_str())
-        .ok_or_else(|| format!("a number from 1 to {} is needed", choices.len()))
+        .ok_or_else(|| format!("expected a number from 1 to {}", choices.len()))
 }
 
 fn member(object: &Bytes, name: &str) -> Result<Option<Bytes>, String> {
     let members =
-        json::members(object).map_err(|parse_error| parse_error.to_string())?.ok_or("it is no object")?;
+        json::members(object).map_err(|parse_error| parse_error.to_string())?.ok_or("it is not an object")?;
     Ok(members.into_iter().find(|(known, _)| known == name).map(|(_, at)| object.slice(at)))
 }
 
@@ -288,27 +289,27 @@ mod tests {
             [
                 "Name: ",
                 "age, a whole number [40]: ",
-                "size, a number (may be left empty): ",
-                "All well?, y or n (may be left empty): ",
+                "size, a number (optional): ",
+                "All well?, y or n (optional): ",
                 "color, one of\n  1 Red\n  2 Green\n : ",
-                "tags, any of, with commas\n  1 A!\n  2 b\n  (may be left empty): ",
+                "tags, any of, comma-separated\n  1 A!\n  2 b\n  (optional): ",
             ]
         );
         let good = |value: &str| Ok(Some(value.to_owned()));
         for (field, text, expected) in [
             (0, " Ann \n", good(r#""Ann""#)),
-            (0, "", Err("a value is needed".to_owned())),
+            (0, "", Err("a value is required".to_owned())),
             (1, "7", good("7")),
             (1, "", good("40")),
-            (1, "7.5", Err("a whole number is needed".to_owned())),
+            (1, "7.5", Err("expected a whole number".to_owned())),
             (2, "1.5e3", good("1.5e3")),
-            (2, "NaN", Err("a number is needed".to_owned())),
+            (2, "NaN", Err("expected a number".to_owned())),
             (2, "", Ok(None)),
             (3, "Y", good("true")),
-            (3, "maybe", Err("y or n is needed".to_owned())),
+            (3, "maybe", Err("expected y or n".to_owned())),
             (4, "2", good(r#""g""#)),
             (4, "Red", good(r#""r""#)),
-            (4, "3", Err("a number from 1 to 2 is needed".to_owned())),
+            (4, "3", Err("expected a number from 1 to 2".to_owned())),
             (5, "b, 1", good(r#"["b","a"]"#)),
         ] {
             assert_eq!(typed(&form.fields[field], text), expected, "field {field}: {text:?}");
@@ -322,10 +323,10 @@ mod tests {
         let values = [("a".to_owned(), Payload::json("1")), ("b".to_owned(), Payload::json(r#""x""#))];
         assert_eq!(&accepted(&values).0.bytes()[..], br#"{"action":"accept","content":{"a":1,"b":"x"}}"#);
         for (properties, what) in [
-            (r#"{"a":{"type":"object"}}"#, "'a' is of type 'object'"),
+            (r#"{"a":{"type":"object"}}"#, "'a' has the unsupported type 'object'"),
             (r#"{"a":{}}"#, "'a' cannot be read"),
             (r#"{"a":{"type":"array","items":{"type":"string"}}}"#, "other than choices"),
-            ("[]", "no object"),
+            ("[]", "not an object"),
         ] {
             let error = form(properties, "[]").err().expect(properties);
             assert!(error.message.contains(what), "{properties}: {error}");

@@ -1,5 +1,5 @@
-//! The framed dialect's documents: the envelope around a result, the discovery document, a prompt as it is written. HTTP sends
-//! them as they are, the framed pipe inside JSON-RPC.
+//! Documents of the framed dialect: result envelope, discovery document and prompt source. HTTP sends them
+//! as they are, framed stdio inside JSON-RPC.
 
 use crate::envelope::push_details;
 use crate::jsonrpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RequestId};
@@ -41,8 +41,8 @@ pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
     out
 }
 
-/// The envelope as the answer to a JSON-RPC request. A failure keeps its envelope in `data`: the toolpack format's codes are no
-/// JSON-RPC codes.
+/// The envelope as a JSON-RPC response. A failure carries its envelope in `data`, because the codes of the
+/// toolpack format are not JSON-RPC codes.
 pub fn write_response(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
     let envelope = write_envelope(outcome);
     let Some(error) = outcome.error().filter(|_| outcome.data().is_none()) else {
@@ -84,7 +84,7 @@ fn push_error(out: &mut Vec<u8>, error: &Error) {
     object.end();
 }
 
-/// What `GET /mcp/discover` tells about the server.
+/// The content of `GET /mcp/discover`.
 pub struct Discovery<'a> {
     pub server_version: &'a str,
     pub uptime_seconds: u64,
@@ -113,7 +113,7 @@ fn push_pack(out: &mut Vec<u8>, pack: &PromptPack) {
     object.text("id", &id);
     object.objects("versions", &pack.versions, |version, (major, description)| {
         version.number("major", u64::from(*major)).text_or_null("description", description.as_deref());
-        // Where the spec can be had, whichever of a prompt's files it stands in.
+        // The URL of the spec, whichever of the prompt's files contains it.
         version.text("specRef", &format!("/mcp/prompt/{id}/{major}#/spec"));
     });
     object.end();

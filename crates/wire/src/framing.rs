@@ -1,23 +1,23 @@
-//! Messages with a header that says how long they are, as the framed dialect sends them on pipes.
+//! Messages framed by a `Content-Length` header, as the framed dialect sends them over stdio.
 //!
-//! A pure state machine: bytes go in as they come, in pieces of any size, and the same frames come out.
+//! A pure state machine: it accepts the bytes in pieces of any size.
 
 use std::fmt;
 
-/// Bytes of all header lines of one frame together.
+/// The maximum size of a frame's header in bytes.
 pub const MAX_HEADER: usize = 8 * 1024;
-/// Header lines of one frame.
+/// The maximum number of header lines of a frame.
 pub const MAX_LINES: usize = 32;
 
-/// What stands between two headers.
+/// One frame without its header.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
     Body(Vec<u8>),
-    /// Its header announced more than is allowed; the body was skipped and not kept.
+    /// The declared length exceeds the limit; the body was skipped.
     TooLong(u64),
 }
 
-/// What is wrong with a header. Where the next one begins can't be known any more, so the conversation ends.
+/// An invalid header. The start of the next frame is unknown after it, so the session must end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameError {
     HeaderTooLong,
@@ -27,11 +27,11 @@ pub enum FrameError {
     NoLength,
     TwoLengths,
     BadLength(String),
-    /// A text that is not UTF-8.
+    /// A charset other than UTF-8.
     Charset(String),
 }
 
-/// Takes frames apart.
+/// Splits a byte stream into frames.
 pub struct Decoder {
     max: u64,
     header: Vec<u8>,
@@ -47,12 +47,12 @@ enum State {
 }
 
 impl Decoder {
-    /// Bodies may have at most `max` bytes.
+    /// `max` is the size limit of a body.
     pub fn new(max: usize) -> Decoder {
         Decoder { max: max as u64, header: Vec::new(), lines: 0, length: None, state: State::Header }
     }
 
-    /// Takes bytes from the front of `input` until a frame is whole; `None` when more are needed.
+    /// Consumes bytes from `input` until a frame is complete; `None` when more are needed.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
         loop {
             match &mut self.state {
@@ -86,12 +86,12 @@ impl Decoder {
         }
     }
 
-    /// Whether the input may end here.
+    /// Whether the input may end here: no frame is incomplete.
     pub fn is_at_frame_boundary(&self) -> bool {
         matches!(self.state, State::Header) && self.header.is_empty() && self.lines == 0
     }
 
-    /// Takes one line of the header; `false` when its end has not come yet.
+    /// Consumes one header line; `false` when it is incomplete.
     fn header_line(&mut self, input: &mut &[u8]) -> Result<bool, FrameError> {
         let end = input.iter().position(|&byte| byte == b'\n');
         let part = take(input, end.map_or(usize::MAX, |end| end + 1));
@@ -116,7 +116,7 @@ impl Decoder {
             }
             self.lines += 1;
         } else if self.lines == 0 {
-            // Empty lines between frames do no harm; they are not kept.
+            // Empty lines between frames are ignored.
             self.header.clear();
         } else {
             self.begin_body(self.length.ok_or(FrameError::NoLength)?);
@@ -124,7 +124,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Where the line that is being read begins.
+    /// The start of the current line.
     fn line_start(&self) -> usize {
         self.header.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1)
     }
@@ -134,7 +134,7 @@ impl Decoder {
         self.lines = 0;
         self.length = None;
         self.state = match usize::try_from(length) {
-            // Room is made as bytes come, not as the header promises.
+            // Memory is allocated as bytes arrive, not by the declared length.
             Ok(remaining) if length <= self.max => State::Body { body: Vec::new(), remaining },
             _ => State::Skip { length, remaining: length },
         };
@@ -154,7 +154,7 @@ fn take<'a>(input: &mut &'a [u8], max: usize) -> &'a [u8] {
     taken
 }
 
-/// The length, if the line gives it.
+/// The value of a `Content-Length` line; `None` for other headers.
 fn read_line(line: &[u8]) -> Result<Option<u64>, FrameError> {
     let shown = || String::from_utf8_lossy(line).chars().take(60).collect::<String>();
     let text = std::str::from_utf8(line).ok();
@@ -186,14 +186,14 @@ impl fmt::Display for FrameError {
             FrameError::HeaderTooLong => write!(f, "the header is over {MAX_HEADER} bytes"),
             FrameError::TooManyLines => write!(f, "the header has more than {MAX_LINES} lines"),
             FrameError::InvalidHeaderLine(line) => {
-                write!(f, "{line:?} is no header line; send 'Content-Length: N', an empty line, then N bytes")
+                write!(f, "{line:?} is not a header; send 'Content-Length: N', an empty line, then N bytes")
             }
             FrameError::NoLength => write!(f, "the header has no 'Content-Length'"),
             FrameError::TwoLengths => write!(f, "the header has more than one 'Content-Length'"),
             FrameError::BadLength(line) => {
-                write!(f, "{line:?} is no length; it must be a number of bytes in decimal digits")
+                write!(f, "{line:?} is not a length; it must be a number of bytes in decimal digits")
             }
-            FrameError::Charset(line) => write!(f, "{line:?}: messages are UTF-8 here"),
+            FrameError::Charset(line) => write!(f, "{line:?}: messages must be UTF-8"),
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that comes out when the bytes go in piece by piece.
+    /// All frames, the error and the final state after feeding the pieces one by one.
     fn decode(max: usize, pieces: &[&[u8]]) -> (Vec<Frame>, Option<FrameError>, bool) {
         let mut decoder = Decoder::new(max);
         let mut frames = Vec::new();
@@ -216,13 +216,13 @@ mod tests {
                     Err(error) => return (frames, Some(error), false),
                 }
             }
-            assert!(input.is_empty(), "bytes were left lying");
+            assert!(input.is_empty(), "bytes were not consumed");
         }
         (frames, None, decoder.is_at_frame_boundary())
     }
 
     #[test]
-    fn frames_are_read_whatever_else_the_header_says() {
+    fn frames_are_read_with_any_other_headers() {
         for text in [
             "Content-Length: 2\r\n\r\n{}",
             "content-length:2\n\n{}",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_header_is_told_by_what_is_wrong_with_it() {
+    fn an_invalid_header_is_rejected_with_the_reason() {
         let long = format!("X: {}", "a".repeat(MAX_HEADER));
         let many = "X: 1\n".repeat(MAX_LINES + 1);
         for (text, error) in [
@@ -280,10 +280,10 @@ mod tests {
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
             let whole: Vec<u8> = bodies.iter().flat_map(|body| write(body)).collect();
-            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len() + 1)).collect();
-            places.extend([0, whole.len()]);
-            places.sort_unstable();
-            let pieces: Vec<&[u8]> = places.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
+            let mut positions: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len() + 1)).collect();
+            positions.extend([0, whole.len()]);
+            positions.sort_unstable();
+            let pieces: Vec<&[u8]> = positions.windows(2).map(|pair| &whole[pair[0]..pair[1]]).collect();
             let (frames, error, between) = decode(30, &pieces);
             let expected: Vec<Frame> = bodies.into_iter().map(|body| match body.len() {
                 0..=30 => Frame::Body(body),
@@ -293,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_cut_at_the_same_place_however_it_is_split(
+        fn invalid_input_fails_at_the_same_position_for_any_split(
             text in r"(Content-Length: ?[0-9]{0,3}|[ -~]{0,20}|\r|\n|\r\n){0,20}", cut in any::<prop::sample::Index>(),
         ) {
             let at = cut.index(text.len() + 1);

@@ -1,10 +1,10 @@
-//! Jobs and events as `/v1/` and `jobs --json` show them, and read back for people.
+//! Jobs and events as JSON for `/v1/` and `jobs --json`, and the summary that the command line shows.
 
 use serde::Deserialize;
 use toolyard_formats::json::Object;
 use toolyard_protocol::{Event, Job, Progress};
 
-/// `{"jobs": […], "next": id | null}`; `next` is what to give as `before` for older ones.
+/// `{"jobs": […], "next": id | null}`; `next` is the value of `before` for the next page.
 pub fn write_jobs(jobs: &[Job], next: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(jobs.len() * 256 + 32);
     let mut object = Object::new(&mut out);
@@ -14,7 +14,7 @@ pub fn write_jobs(jobs: &[Job], next: Option<&str>) -> Vec<u8> {
     out
 }
 
-/// One job with everything: arguments and outcome too.
+/// One job with its arguments and outcome.
 pub fn write_job(job: &Job) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let mut object = Object::new(&mut out);
@@ -48,7 +48,7 @@ fn push_progress(out: &mut Vec<u8>, progress: &Progress) {
     object.end();
 }
 
-/// 0 to 100, whatever the tool counts in.
+/// The progress scaled to 0 to 100.
 fn percent(progress: &Progress) -> f64 {
     let total = progress.total.filter(|total| *total > 0.0);
     let percent = total.map_or(progress.done, |total| progress.done / total * 100.0);
@@ -69,7 +69,7 @@ pub fn write_events(events: &[Event], cursor: u64, has_more: bool, (oldest, newe
     out
 }
 
-/// What people are shown of a job, from here or from another process.
+/// A job as the command line shows it, from this or another process.
 #[derive(Clone, Debug, Deserialize)]
 pub struct JobSummary {
     pub job_id: String,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_is_a_number_whatever_the_tool_says() {
+    fn percent_is_always_a_number_from_0_to_100() {
         for (done, total, expected) in [
             (50.0, None, 50.0),
             (1.0, Some(2.0), 50.0),

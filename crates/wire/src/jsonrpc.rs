@@ -1,6 +1,6 @@
-//! JSON-RPC 2.0 messages: read in one pass without a tree, written around raw results.
+//! JSON-RPC 2.0 messages: parsed in one pass without a tree, written around raw results.
 //!
-//! Ids, arguments and results stay the bytes that came in, so that big integers and unknown members survive.
+//! Ids, arguments and results stay raw bytes, so that big integers and unknown members are preserved.
 
 use bytes::Bytes;
 use std::ops::Range;
@@ -13,17 +13,17 @@ pub const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
 pub const INTERNAL_ERROR: i32 = -32603;
 
-/// Messages of one batch; more are refused.
+/// The maximum number of messages in a batch.
 pub const MAX_BATCH: usize = 100;
 
 /// A string or an integer, as its canonical JSON text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(Bytes);
 
-/// What a body or a line holds.
+/// The content of a body or a line.
 pub enum Incoming {
     One(Result<Message, Reject>),
-    /// Several messages in an array, which one revision allows.
+    /// Several messages in an array, which one MCP revision allows.
     Batch(Vec<Result<Message, Reject>>),
 }
 
@@ -44,14 +44,14 @@ pub struct Notification {
     pub params: Params,
 }
 
-/// The peer's answer to a request of ours.
+/// The client's response to a request of the server.
 pub struct Response {
     pub id: RequestId,
     /// The raw result, or the message of the error.
     pub result: Result<Bytes, String>,
 }
 
-/// Why something is no message; this is what its sender gets back.
+/// The error response to an invalid message.
 #[derive(Debug)]
 pub struct Reject {
     pub id: Option<RequestId>,
@@ -59,7 +59,7 @@ pub struct Reject {
     pub message: String,
 }
 
-/// The members of `params`, and those of its `_meta`, as raw JSON. Members that no method of ours knows stay in `raw`.
+/// The members of `params` and of its `_meta` as raw JSON. Unknown members are only in `raw`.
 #[derive(Default)]
 pub struct Params {
     body: Bytes,
@@ -76,10 +76,10 @@ pub fn read(body: &Bytes) -> Incoming {
     }
     match elements(body, MAX_BATCH + 1) {
         Ok(ranges) if ranges.is_empty() => {
-            Incoming::One(Err(Reject::invalid(None, "an empty batch holds no message")))
+            Incoming::One(Err(Reject::invalid(None, "an empty batch is not allowed")))
         }
         Ok(ranges) if ranges.len() > MAX_BATCH => {
-            let what = format!("a batch may hold at most {MAX_BATCH} messages");
+            let what = format!("a batch may have at most {MAX_BATCH} messages");
             Incoming::One(Err(Reject::invalid(None, what)))
         }
         Ok(ranges) => Incoming::Batch(ranges.into_iter().map(|range| read_one(&body.slice(range))).collect()),
@@ -87,7 +87,7 @@ pub fn read(body: &Bytes) -> Incoming {
     }
 }
 
-/// The place of each element of an array, of the first `max` of them.
+/// The byte ranges of the first `max` elements of an array.
 pub fn elements(bytes: &[u8], max: usize) -> Result<Vec<Range<usize>>, ParseError> {
     let mut tokens = Tokenizer::new(bytes)?;
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
     })
 }
 
-/// MCP 1.0 writes its `initialize` without `jsonrpc` and `id`, and wants an answer.
+/// MCP 1.0 writes its `initialize` without `jsonrpc` and `id`, but expects a response.
 fn is_v1_initialize(body: &[u8], index: &MessageIndex) -> bool {
     index.top("method").is_some_and(|range| &body[range] == b"\"initialize\"")
         && find(&index.params, "protocol_version").is_some()
@@ -182,7 +182,7 @@ pub fn text(raw: &[u8]) -> Option<String> {
 fn request_id(raw: &[u8]) -> Option<RequestId> {
     match raw.first()? {
         b'"' if raw.contains(&b'\\') => {
-            // Two spellings of one string are one id.
+            // Different escapes of one string are the same id.
             let mut canonical = Vec::with_capacity(raw.len());
             push_json_string(&mut canonical, &text(raw)?);
             Some(RequestId(canonical.into()))
@@ -200,7 +200,7 @@ impl RequestId {
         RequestId(n.to_string().into())
     }
 
-    /// For an answer to what has none.
+    /// `null`, for the response to a request without an id.
     pub fn none() -> RequestId {
         RequestId(Bytes::from_static(b"null"))
     }
@@ -210,7 +210,7 @@ impl RequestId {
         request_id(raw)
     }
 
-    /// As JSON.
+    /// The id as JSON.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -223,12 +223,12 @@ impl std::fmt::Debug for RequestId {
 }
 
 impl Params {
-    /// The raw value of a member; absent and `null` are the same.
+    /// The raw value of a member; `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<Bytes> {
         find(&self.fields, name).map(|range| self.body.slice(range)).filter(|raw| raw.as_ref() != b"null")
     }
 
-    /// Whether the member is there, be it `null`.
+    /// Whether the member is present, even if it is `null`.
     pub fn has(&self, name: &str) -> bool {
         find(&self.fields, name).is_some()
     }
@@ -238,7 +238,7 @@ impl Params {
         find(&self.meta, name).map(|range| self.body.slice(range)).filter(|raw| raw.as_ref() != b"null")
     }
 
-    /// A string; `Err` when the member is something else.
+    /// A string member; `Err` for any other type.
     pub fn text(&self, name: &'static str) -> Result<Option<String>, String> {
         match self.get(name) {
             None => Ok(None),
@@ -246,12 +246,12 @@ impl Params {
         }
     }
 
-    /// A string that must be there.
+    /// A required string member.
     pub fn required_text(&self, name: &'static str) -> Result<String, String> {
         self.text(name)?.ok_or_else(|| format!("'{name}' is missing"))
     }
 
-    /// An object, raw.
+    /// An object member as raw JSON.
     pub fn object(&self, name: &'static str) -> Result<Option<Bytes>, String> {
         match self.get(name) {
             Some(raw) if raw.first() != Some(&b'{') => Err(format!("'{name}' must be an object")),
@@ -259,7 +259,7 @@ impl Params {
         }
     }
 
-    /// All of it.
+    /// The whole `params` as raw JSON.
     pub fn raw(&self) -> Bytes {
         self.body.slice(self.whole.clone())
     }
@@ -283,7 +283,7 @@ impl Reject {
     }
 }
 
-/// A response with the result that `write` puts down.
+/// A response; `write` appends the result.
 pub fn result(id: &RequestId, capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(capacity + id.0.len() + 40);
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
@@ -306,7 +306,7 @@ pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<&[u8
     out
 }
 
-/// The error object itself.
+/// Appends an error object.
 pub fn push_error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&[u8]>) {
     let mut object = Object::new(out);
     object.raw("code", code.to_string().as_bytes()).text("message", message);
@@ -316,7 +316,7 @@ pub fn push_error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&[u8
     object.end();
 }
 
-/// A notification with the params that `write` puts down.
+/// A notification; `write` adds the params.
 pub fn notification(method: &str, write: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
     let mut object = Object::new(&mut out);
@@ -329,7 +329,7 @@ pub fn notification(method: &str, write: impl FnOnce(&mut Object<'_>)) -> Vec<u8
     out
 }
 
-/// A request of ours; `params` is raw JSON.
+/// A request; `params` is raw JSON.
 pub fn request(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(params.len() + 80);
     let mut object = Object::new(&mut out);
@@ -339,7 +339,7 @@ pub fn request(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Messages travel on one line. In valid JSON a raw line break can only be white space between tokens.
+/// Puts a message on one line. In valid JSON a raw line break can only be white space between tokens.
 fn one_line(out: &mut [u8]) {
     for byte in out {
         if matches!(*byte, b'\n' | b'\r') {
@@ -348,7 +348,7 @@ fn one_line(out: &mut [u8]) {
     }
 }
 
-/// Where the members stand that we look at: the top level, `params` and `params._meta`.
+/// The byte ranges of known members: of the message, of `params` and of `params._meta`.
 #[derive(Default)]
 struct MessageIndex {
     is_object: bool,
@@ -367,13 +367,13 @@ impl MessageIndex {
         while let Some((token, start)) = tokens.next()? {
             let depth = tokens.depth();
             if let Token::Key(key) = &token {
-                let looked_at = match depth {
+                let indexed = match depth {
                     1 => true,
                     2 => open[0] == Some("params"),
                     3 => open[0] == Some("params") && open[1] == Some("_meta"),
                     _ => false,
                 };
-                if looked_at {
+                if indexed {
                     open[depth - 1] = known(key);
                     open[depth..].fill(None);
                     if let Some(name) = open[depth - 1] {
@@ -407,7 +407,7 @@ impl MessageIndex {
     }
 }
 
-/// Every member name that some method of ours reads, the short ones first.
+/// Every member name that a method reads, sorted by length.
 const KNOWN: &[&str] = &[
     "id",
     "uri",
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_taken_apart_without_a_tree() {
+    fn requests_are_parsed_without_a_tree() {
         let text = r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"tools/call","params":
             {"vendor":{"name":"not this one","_meta":{"progressToken":1}},"name":"x","arguments":{"n":1e400,"name":"nor this"},
              "_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","other":{"traceparent":"no"}}}}"#;
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_gets_the_code_it_deserves() {
+    fn invalid_messages_get_the_right_error_code() {
         let deep = format!("{}1{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
         let deep_params =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}}}"#, "{\"a\":".repeat(100_000));

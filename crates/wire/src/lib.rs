@@ -1,4 +1,4 @@
-//! Messages to and from the vocabulary of `protocol`: pure functions, no socket, no file.
+//! Encoding and decoding of messages to and from the types of `protocol`: pure functions without I/O.
 
 pub mod arguments;
 pub mod batch;

@@ -1,4 +1,4 @@
-//! An outcome as one JSON object that is read back whole: what stores keep and `/v1/` answers with.
+//! Lossless encoding of an outcome as one JSON object, for stores and the responses of `/v1/`.
 
 use crate::envelope::{push_rpc, push_violations};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use toolyard_protocol::{
     Status, Violation,
 };
 
-/// The one implementation of [`OutcomeCodec`].
+/// Implements [`OutcomeCodec`].
 pub struct JsonOutcomeCodec;
 
 impl OutcomeCodec for JsonOutcomeCodec {
@@ -41,7 +41,7 @@ pub fn write(outcome: &Outcome) -> Vec<u8> {
     out
 }
 
-/// JSON stands as it is; MsgPack, which JSON can't hold, as hex under another name.
+/// JSON is embedded; MsgPack is written as hex in a member with another name.
 fn push_payload(object: &mut Object<'_>, name: &str, payload: Option<&Payload>) {
     match payload {
         None => {}
@@ -109,7 +109,7 @@ fn push_meta(out: &mut Vec<u8>, meta: &Meta) {
     object.end();
 }
 
-/// The members whose types serde can read; payloads are cut out of the text as they stand.
+/// The members that serde reads; payloads are taken from the text as raw bytes.
 #[derive(Deserialize)]
 struct Read {
     status: String,
@@ -234,7 +234,7 @@ fn read_meta(read: ReadMeta) -> Meta {
     }
 }
 
-/// The object under that name; an empty one if there is none.
+/// The raw value of a member; an empty object if it is absent.
 fn member(object: &Bytes, name: &str) -> Result<Bytes, String> {
     let members = json::members(object).map_err(|parse_error| parse_error.to_string())?.unwrap_or_default();
     let found = members.iter().find(|(key, _)| key == name).map(|(_, range)| object.slice(range.clone()));
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_on_the_way_there_and_back() {
+    fn outcomes_round_trip_without_loss() {
         let id = Id::from_parts(1_794_775_458_123, [7; 10]);
         let error = Error::new(ErrorKind::RateLimited, "slow \"down\"\n").hint("wait").with(|details| {
             details.violations = vec![Violation { pointer: "/a~1b".into(), message: "é".into() }];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_outcome_is_refused_with_the_reason() {
+    fn invalid_outcomes_are_rejected_with_the_reason() {
         for (text, what) in [
             ("", "EOF"),
             ("[]", "invalid"),

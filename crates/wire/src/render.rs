@@ -1,9 +1,9 @@
-//! A result for people: text as text, everything else as indented JSON.
+//! Results as text: strings as they are, everything else as JSON.
 
 use toolyard_formats::json;
 use toolyard_protocol::{Outcome, Payload, text::escape_control};
 
-/// What `toolyard call` prints. Control characters are made visible.
+/// The output of `toolyard call`: JSON is indented, control characters are made visible.
 pub fn result(outcome: &Outcome) -> String {
     if let Some(data) = outcome.data() {
         if let Ok(text) = serde_json::from_slice::<String>(data.bytes()) {
@@ -20,14 +20,14 @@ pub fn result(outcome: &Outcome) -> String {
     }
 }
 
-/// One value on one line: a text as text, everything else as JSON.
+/// One value with control characters made visible: a string as it is, everything else as JSON.
 pub fn value(payload: &Payload) -> String {
     let text = serde_json::from_slice::<String>(payload.bytes());
     let text = text.unwrap_or_else(|_| String::from_utf8_lossy(payload.bytes()).into_owned());
     escape_control(&text)
 }
 
-/// The result as one text for a program: text as it is, everything else as the JSON that it is.
+/// The result for a program: text unchanged, everything else as raw JSON.
 pub fn plain(outcome: &Outcome) -> String {
     let Some(payload) = outcome.data().or(outcome.content()) else { return String::new() };
     let whole = || String::from_utf8_lossy(payload.bytes()).into_owned();
@@ -37,7 +37,7 @@ pub fn plain(outcome: &Outcome) -> String {
     }
 }
 
-/// The texts of a content array, if it holds nothing but texts.
+/// The texts of a content array, if all blocks are text.
 fn text_blocks(content: &[u8]) -> Option<String> {
     texts(content).map(|texts| escape_control(&texts.join("\n")))
 }

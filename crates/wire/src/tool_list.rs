@@ -1,9 +1,9 @@
-//! The catalogue for machines: `list --json` and `show --json`.
+//! The tool list as JSON: `list --json` and `show --json`.
 
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{Annotations, Payload, ToolSpec};
 
-/// One line of the catalogue: a tool, or a file that should have been one.
+/// One row of the list: a tool, or a tool file that could not be loaded.
 pub struct ToolRow<'a> {
     pub spec: Option<&'a ToolSpec>,
     pub source: &'a str,
@@ -15,7 +15,7 @@ pub fn write_list(rows: &[ToolRow<'_>]) -> Vec<u8> {
     json::objects(rows, push_row)
 }
 
-/// A tool of a list, for people.
+/// A tool as the command line lists it.
 #[derive(serde::Deserialize)]
 pub struct ToolSummary {
     pub exposed: Option<String>,
@@ -34,7 +34,7 @@ pub fn input_schema(tool: &bytes::Bytes) -> Option<Payload> {
     Some(tool.slice(range)).filter(|raw| raw.as_ref() != b"null").map(Payload::json)
 }
 
-/// The row of `list`, plus everything else that is known about the tool.
+/// The row of `list` with all further details of the tool.
 pub fn write_tool(row: &ToolRow<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let mut object = Object::new(&mut out);

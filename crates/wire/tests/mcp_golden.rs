@@ -1,4 +1,4 @@
-//! What each revision of MCP looks like on the wire, written down. `UPDATE_GOLDEN=1` writes it anew.
+//! Golden tests of the messages of each MCP revision. `UPDATE_GOLDEN=1` rewrites the golden files.
 #![allow(clippy::unwrap_used, reason = "a test states what it expects")]
 
 use std::fmt::Write;
@@ -22,14 +22,14 @@ use toolyard_wire::mcp::{
 };
 
 #[test]
-fn every_revision_is_written_as_the_golden_files_say() {
+fn every_revision_matches_its_golden_file() {
     for revision in Revision::ALL {
         compare(&format!("mcp-{}", revision.as_str()), messages(revision));
     }
 }
 
 #[test]
-fn the_older_dialects_are_written_as_the_golden_files_say() {
+fn the_other_dialects_match_their_golden_files() {
     compare("mcp-1.0", v1_dialect());
     compare("content-length", framed_dialect());
 }
@@ -48,7 +48,7 @@ fn compare(name: &str, messages: Vec<(&'static str, Vec<u8>)>) {
     }
     let golden = std::fs::read_to_string(&file).unwrap_or_default();
     for (found, expected) in page.lines().zip(golden.lines()) {
-        assert_eq!(found, expected, "{name}; UPDATE_GOLDEN=1 writes it anew");
+        assert_eq!(found, expected, "{name}; UPDATE_GOLDEN=1 rewrites it");
     }
     assert_eq!(page.lines().count(), golden.lines().count(), "{name}");
 }
@@ -88,7 +88,7 @@ fn v1_dialect() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// The framed dialect on pipes, without its headers.
+/// The framed dialect without its headers.
 fn framed_dialect() -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::number(1);
     let mut all = Vec::new();
@@ -245,7 +245,7 @@ fn of_prompts(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)
         PromptArgument { name: "n".into(), title: Some("N".into()), description: None, required: true };
     let prompt =
         Prompt { name: "p".into(), title: Some("P".into()), arguments: vec![argument], ..Prompt::default() };
-    let filled = RenderedPrompt { description: Some("d".into()), messages: Payload::json("[]") };
+    let rendered = RenderedPrompt { description: Some("d".into()), messages: Payload::json("[]") };
     let many = Completion { values: (0..101).map(|n| n.to_string()).collect(), total: None };
     let completed = completion::write(id, revision, &many);
     let shown = serde_json::from_slice::<serde_json::Value>(&completed).unwrap();
@@ -253,7 +253,7 @@ fn of_prompts(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)
     let few = Completion { values: vec!["x".into()], total: None };
     vec![
         ("prompts/list", prompts::write_list(id, revision, &Page::whole(vec![prompt]))),
-        ("prompts/get", prompts::write_rendered(id, revision, &filled)),
+        ("prompts/get", prompts::write_rendered(id, revision, &rendered)),
         ("completion/complete", completion::write(id, revision, &few)),
     ]
 }
@@ -333,7 +333,7 @@ fn stateless_only(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<
         ("task completed with an error of its tool", JobState::Failed, Some(failed)),
         ("task failed", JobState::Failed, Some(fault)),
         ("task cancelled", JobState::Cancelled, None),
-        ("task cut off", JobState::Unknown, None),
+        ("task interrupted", JobState::Unknown, None),
     ] {
         let job = job(state);
         let view = TaskView {

@@ -1,5 +1,5 @@
-//! What a reload costs: CPU time of a first load of a yard, of a load with one changed file, and of a watcher that
-//! has nothing to do. `cargo run --release -p toolyard-runtimes --example reload_cost [tools]`
+//! CPU time of the first load of a yard, of a load with one changed file, and of an idle watcher.
+//! `cargo run --release -p toolyard-yard --example reload_cost [tools]`
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -52,9 +52,9 @@ fn measure(root: &Path, tools: usize) -> Result<(), Box<dyn Error>> {
 
     let before = cpu_time();
     registry.update(loader.load().into_snapshot());
-    tell("first load", cpu_time() - before, FIRST);
+    report("first load", cpu_time() - before, FIRST);
     if registry.snapshot().entries().len() != tools || !registry.snapshot().problems().is_empty() {
-        return Err(format!("the yard is not what it should be: {:?}", registry.snapshot().problems()).into());
+        return Err(format!("the yard did not load as expected: {:?}", registry.snapshot().problems()).into());
     }
 
     let mut each = Vec::with_capacity(ROUNDS);
@@ -71,49 +71,49 @@ fn measure(root: &Path, tools: usize) -> Result<(), Box<dyn Error>> {
         }
     }
     each.sort();
-    tell("load with one changed file, median", each[ROUNDS / 2], RELOAD);
-    tell("load with one changed file, worst", each[ROUNDS - 1], RELOAD);
+    report("load with one changed file, median", each[ROUNDS / 2], RELOAD);
+    report("load with one changed file, worst", each[ROUNDS - 1], RELOAD);
     watched(&root, Arc::new(loader), Arc::new(registry), tools)
 }
 
-/// The whole way: event, settling, load, renewed watches, registry.
+/// End to end: event, debounce, load, updated watches, registry.
 fn watched(
     root: &Path,
     loader: Arc<Loader>,
     registry: Arc<Registry>,
     tools: usize,
 ) -> Result<(), Box<dyn Error>> {
-    let (loads, told) = channel();
+    let (sender, loads) = channel();
     let modes = Arc::new(Mutex::new(Vec::new()));
     let shown = modes.clone();
     let watcher = Watcher::start(loader, WatchOptions::default(), move |event| match event {
         WatchEvent::Loaded(loaded) => {
             registry.update(loaded.into_snapshot());
-            let _ = loads.send(());
+            let _ = sender.send(());
         }
         WatchEvent::Polling(reason) => {
             shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(reason)
         }
     })?;
-    let rest = || while told.recv_timeout(Duration::from_millis(400)).is_ok() {};
+    let rest = || while loads.recv_timeout(Duration::from_millis(400)).is_ok() {};
     rest();
     let mut each = Vec::with_capacity(ROUNDS / 5);
     for round in 1..=ROUNDS / 5 {
         let file = write_tool(root, round * 11 % tools, ROUNDS + round)?;
-        // Stamps of a file that was just written are not believed; one load is enough when it has rested.
+        // A recent stamp is not reliable and causes a second load; only the first is measured.
         let before = cpu_time();
-        told.recv_timeout(Duration::from_secs(2))
-            .map_err(|_| format!("{} was not noticed", file.display()))?;
+        let noticed = loads.recv_timeout(Duration::from_secs(2));
+        noticed.map_err(|_| format!("{} was not noticed", file.display()))?;
         std::thread::sleep(Duration::from_millis(20));
         each.push(cpu_time() - before);
         rest();
     }
     each.sort();
-    tell("reload through the watcher, median", each[each.len() / 2], RELOAD);
-    tell("reload through the watcher, worst", each[each.len() - 1], RELOAD);
+    report("reload through the watcher, median", each[each.len() / 2], RELOAD);
+    report("reload through the watcher, worst", each[each.len() - 1], RELOAD);
     let before = cpu_time();
     std::thread::sleep(Duration::from_secs(1));
-    tell("watcher with nothing to do, per second", cpu_time() - before, IDLE);
+    report("idle watcher, per second", cpu_time() - before, IDLE);
     for reason in modes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter() {
         println!("by polling, because {reason}");
     }
@@ -150,7 +150,7 @@ fn write_tool(root: &Path, n: usize, version: usize) -> std::io::Result<PathBuf>
     Ok(manifest)
 }
 
-fn tell(what: &str, cpu: Duration, budget: Duration) {
+fn report(what: &str, cpu: Duration, budget: Duration) {
     let verdict = if cpu <= budget { "ok" } else { "OVER" };
     println!(
         "{what:<42} {:>9.3} ms CPU   budget {:>6} ms   {verdict}",

@@ -1,4 +1,4 @@
-//! What the tests of this module share: a yard in a temporary folder, and a loader for it.
+//! Shared test fixtures: a yard in a temporary folder, and a loader for it.
 
 use crate::tools::{Defaults, Loader, SandboxPolicy};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use toolyard_protocol::Limits;
 use toolyard_runtimes::Host;
 use toolyard_sandbox::Launcher;
 
-/// A folder that goes away with its test.
+/// A temporary folder, removed on drop.
 pub struct Folder {
     pub path: PathBuf,
 }
@@ -23,7 +23,7 @@ impl Folder {
         Folder { path: std::fs::canonicalize(path).unwrap() }
     }
 
-    /// Writes a file in place, making its folders.
+    /// Writes a file in place, creating its folders.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
@@ -38,7 +38,7 @@ impl Folder {
 
     pub fn loader(&self) -> Loader {
         let limits = Limits { timeout: Duration::from_secs(5), input: 65536, output: 65536 };
-        // One for all: finding out what the machine allows takes a while.
+        // Shared by all tests, because probing the machine is slow.
         static LAUNCHER: OnceLock<Arc<Launcher>> = OnceLock::new();
         let launcher =
             LAUNCHER.get_or_init(|| Arc::new(Launcher::new(&std::env::temp_dir()).unwrap())).clone();

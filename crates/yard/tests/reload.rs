@@ -1,5 +1,5 @@
-//! A yard is edited at random while it is called all the time: nothing is lost, nothing is stale, and in the end
-//! the registry is what a fresh load gives.
+//! Random edits of a yard under load: no call is lost, no result is stale, and in the end the registry equals
+//! a fresh load.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use toolyard_engine::Snapshot;
 
-/// When to give up: the promise is a second, but this machine may be very busy.
+/// The promise is a second, but this machine may be very busy.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Everything that a caller could tell from a snapshot.

@@ -17,9 +17,8 @@ pub(crate) use transport::legacy_sse::{open_legacy_stream, post_legacy_message};
 pub use transport::stdio::serve_stdio;
 pub(crate) use transport::websocket::{Upgrade, WebSocketTimeouts, serve_websocket, upgrade};
 
-use crate::timeouts::wait_until;
+use crate::limits::wait_until;
 use methods::changes::{self, Change};
-use methods::tool_list::HeaderMirrorCache;
 use session::Sessions;
 use stateless::parked::ParkedCalls;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 use toolyard_engine::{Engine, NoPrompts, NoResources, NoTasks, Prompts, Resources, Tasks};
 use toolyard_wire::mcp::initialize::ServerCapabilities;
+use transport::http::HeaderMirrorCache;
 
 /// How long what was cancelled may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,6 +59,7 @@ pub struct McpOptions {
 pub struct Mcp {
     engine: Arc<Engine>,
     services: Services,
+    server_capabilities: ServerCapabilities,
     options: McpOptions,
     sessions: Sessions,
     parked: ParkedCalls,
@@ -69,9 +70,15 @@ pub struct Mcp {
 
 impl Mcp {
     pub fn new(engine: Arc<Engine>, services: Services, options: McpOptions) -> Arc<Mcp> {
+        let server_capabilities = ServerCapabilities {
+            resources: services.resources.is_available(),
+            prompts: services.prompts.is_available(),
+            tasks: services.tasks.is_available(),
+        };
         Arc::new(Mcp {
             engine,
             services,
+            server_capabilities,
             sessions: Sessions::new(options.max_sessions),
             parked: ParkedCalls::new(options.max_parked),
             options,
@@ -106,14 +113,6 @@ impl Mcp {
     /// The prompts, for other edges.
     pub fn prompts(&self) -> Arc<dyn Prompts> {
         self.services.prompts.clone()
-    }
-
-    fn server_capabilities(&self) -> ServerCapabilities {
-        ServerCapabilities {
-            resources: self.services.resources.is_available(),
-            prompts: self.services.prompts.is_available(),
-            tasks: self.services.tasks.is_available(),
-        }
     }
 }
 

@@ -52,8 +52,8 @@ async fn a_message_over_the_limit_is_refused_and_the_next_one_answered() {
 async fn what_breaks_the_framing_ends_the_conversation_with_the_reason() {
     let long = format!("X: {}", "a".repeat(9000));
     for (bytes, reason) in [
-        ("hello\r\n\r\n", "is no header line"),
-        ("Content-Length: abc\r\n\r\n", "is no length"),
+        ("hello\r\n\r\n", "is not a header"),
+        ("Content-Length: abc\r\n\r\n", "is not a length"),
         ("X: 1\r\n\r\n", "no 'Content-Length'"),
         (long.as_str(), "over 8192 bytes"),
         ("Content-Length: 50\r\n\r\n{}", "ended inside a message"),

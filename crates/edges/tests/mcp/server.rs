@@ -116,6 +116,7 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
     (
         Arc::new(Engine {
             registry,
+            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
             audit,
             cache,
             redactor,

@@ -3,10 +3,12 @@
 mod memory;
 
 use crate::clock::Clock;
+pub use crate::gates::cache::InputVersion;
 use crate::stores::{CacheRow, CacheStore};
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use memory::MemoryCache;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_protocol::{Error, Identity, Outcome, Timestamp, ToolSpec};
@@ -43,7 +45,16 @@ impl Default for Options {
     }
 }
 
-type Running = BoxFuture<'static, Result<Outcome, Error>>;
+type Running = BoxFuture<'static, SharedRun>;
+
+/// What a run that several calls share gave to each of them.
+#[derive(Clone)]
+pub struct SharedRun {
+    pub result: Result<Outcome, Error>,
+    pub inputs: InputVersion,
+    /// Set by the first call that stores the result.
+    pub stored: Arc<AtomicBool>,
+}
 
 /// The cache of one process; several processes may share the file below it.
 pub struct Cache {

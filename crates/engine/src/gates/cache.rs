@@ -1,83 +1,58 @@
-//! Gate: a deterministic tool's result is reused, and equal calls in flight run once.
+//! Gate: the result of an equal, earlier call of a deterministic tool is reused.
 
+use super::Ran;
 use crate::cache::{Cache, Key};
-use crate::gates::run::{self, ToolPermit};
-use crate::gates::{RedactingCaller, redact, validate};
 use crate::registry::Entry;
-use futures_util::FutureExt;
 use std::sync::Arc;
-use std::time::Instant;
-use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome, Redactor};
+use std::sync::atomic::{AtomicBool, Ordering};
+use toolyard_protocol::{Call, Error, Outcome};
 
-/// The cached result of an equal call, or a run of our own (alone, or shared with equal calls that come now).
-pub async fn reuse_or_run(
-    (cache, redactor): (&Arc<Cache>, &Arc<dyn Redactor>),
-    call: &Call,
-    caller: &dyn Caller,
-    entry: &Arc<Entry>,
-    started: Instant,
-    permit: ToolPermit,
-) -> Result<Outcome, Error> {
-    let deadline = run::deadline(call, entry, started);
-    let Some(cache_key) = &entry.cache_key else {
-        return run_checked(redactor.as_ref(), call, caller, entry, deadline, permit).await;
-    };
-    let key = cache_key.key(&call.arguments).map_err(|error| redact::error(redactor.as_ref(), error))?;
-    let key = Key::new(&entry.spec, entry.runner.secrets_fingerprint(), &call.identity, &key);
-    if let Some(mut outcome) = cache.get(&key) {
-        outcome.meta.cached = true;
-        outcome.meta.tool_meta = None;
-        // It may be older than a secret that it holds.
-        return Ok(redact::outcome(redactor.as_ref(), outcome));
-    }
-    // The shared run obeys the tool's limit only: each waiter leaves at its own deadline, and the run ends when
-    // the last one has left.
-    // The run holds its entry, so that no other can have the same address while it goes on.
-    let version = Arc::as_ptr(entry) as usize;
-    let flight = cache.single_flight(key, version, || {
-        let part = (cache.clone(), redactor.clone());
-        shared_run(part, key, call.clone(), entry.clone(), started, permit).boxed()
-    });
-    match tokio::time::timeout_at(deadline.into(), flight).await {
-        Ok(result) => result,
-        Err(_) => {
-            Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed)))
+/// What the cache knows of a call.
+pub enum Lookup {
+    /// The tool is not deterministic.
+    Uncached,
+    Hit(Box<Outcome>),
+    Miss(Key),
+}
+
+/// A result that may be stored, unless what it was computed from has changed meanwhile.
+pub struct ToStore {
+    pub key: Key,
+    pub inputs: InputVersion,
+    /// Shared by the calls that shared the run: one of them stores.
+    pub stored: Arc<AtomicBool>,
+}
+
+/// The versions of the files and the secrets that a result depends on; `None` when they changed since the tool was loaded.
+pub type InputVersion = Option<(u64, Option<[u8; 32]>)>;
+
+pub fn input_version(entry: &Entry) -> InputVersion {
+    entry.runner.files_version().map(|files| (files, entry.runner.secrets_fingerprint()))
+}
+
+pub fn look_up(cache: &Cache, call: &Call, entry: &Entry) -> Result<Lookup, Error> {
+    let Some(cache_key) = &entry.cache_key else { return Ok(Lookup::Uncached) };
+    let input = cache_key.key(&call.arguments)?;
+    let key = Key::new(&entry.spec, entry.runner.secrets_fingerprint(), &call.identity, &input);
+    Ok(match cache.get(&key) {
+        Some(mut outcome) => {
+            outcome.meta.cached = true;
+            outcome.meta.tool_meta = None;
+            Lookup::Hit(Box::new(outcome))
         }
-    }
+        None => Lookup::Miss(key),
+    })
 }
 
-/// What the tool gave, without secrets, and still what its schema promises.
-async fn run_checked(
-    redactor: &dyn Redactor,
-    call: &Call,
-    caller: &dyn Caller,
-    entry: &Entry,
-    deadline: Instant,
-    permit: ToolPermit,
-) -> Result<Outcome, Error> {
-    let caller = RedactingCaller { caller, redactor };
-    let ran = run::run(call, &caller, entry, deadline, permit).await;
-    validate::output(entry, redact::result(redactor, ran)?)
-}
-
-async fn shared_run(
-    (cache, redactor): (Arc<Cache>, Arc<dyn Redactor>),
-    key: Key,
-    mut call: Call,
-    entry: Arc<Entry>,
-    started: Instant,
-    permit: ToolPermit,
-) -> Result<Outcome, Error> {
-    call.deadline = None;
-    let deadline = run::deadline(&call, &entry, started);
-    let input_version =
-        || entry.runner.files_version().map(|files| (files, entry.runner.secrets_fingerprint()));
-    let before = input_version();
-    // What several callers share is no conversation with one of them.
-    let outcome = run_checked(redactor.as_ref(), &call, &NoopCaller, &entry, deadline, permit).await?;
-    // Errors are never kept, nor what other files than those of the digest, or other secrets, have computed.
-    if outcome.error().is_none() && before.is_some() && before == input_version() {
-        cache.put(&key, &outcome);
+/// Stores a success, once for all calls that shared the run. Errors are never cached.
+pub fn store(cache: &Cache, ran: Ran) -> Outcome {
+    if let Some(ToStore { key, inputs, stored }) = &ran.to_store
+        && ran.outcome.error().is_none()
+        && inputs.is_some()
+        && *inputs == input_version(&ran.entry)
+        && !stored.swap(true, Ordering::Relaxed)
+    {
+        cache.put(key, &ran.outcome);
     }
-    Ok(outcome)
+    ran.outcome
 }

@@ -1,15 +1,16 @@
 //! Gate: secrets are hidden. Behind it nothing that is checked, kept, recorded or answered holds one.
 
+use super::Ran;
 use std::borrow::Cow;
 use toolyard_protocol::{Call, Error, Outcome, Payload, Redactor};
 
 /// What JSON-RPC calls an error without a code of its own.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What a tool gave, or how it failed.
-pub fn result(redactor: &dyn Redactor, result: Result<Outcome, Error>) -> Result<Outcome, Error> {
-    match result {
-        Ok(given) => Ok(outcome(redactor, given)),
+/// What a tool gave, or why the call failed or was refused.
+pub fn result(redactor: &dyn Redactor, ran: Result<Ran, Error>) -> Result<Ran, Error> {
+    match ran {
+        Ok(ran) => Ok(Ran { outcome: outcome(redactor, ran.outcome), ..ran }),
         Err(failed) => Err(error(redactor, failed)),
     }
 }

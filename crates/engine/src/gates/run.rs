@@ -1,22 +1,63 @@
-//! Gate: the tool runs, within its time, its concurrency and its retries.
+//! Gate: the tool runs, within its deadline, its concurrency and its retries. Equal calls of a deterministic tool share
+//! one run.
 
+use super::Ran;
+use super::cache::{Lookup, ToStore, input_version};
+use super::concurrency::ToolPermit;
+use crate::cache::{Cache, SharedRun};
 use crate::registry::{Entry, Run};
+use futures_util::FutureExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::OwnedSemaphorePermit;
-use toolyard_protocol::{Call, Caller, Error, ErrorKind, Outcome};
+use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
 
-/// Runners keep the deadline themselves, because they know how to stop their work and what to say about it.
-/// This long after it, one that did not is dropped, which stops it too.
+/// Runners keep the deadline themselves, because they know how to stop their work and what to report.
+/// This long after it, a run that has not ended is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The permit that the tool's `concurrency` asks for.
-pub enum ToolPermit {
-    ToAcquire,
-    /// Found before; jobs wait for theirs without a deadline.
-    Acquired(Option<OwnedSemaphorePermit>),
+/// Runs the tool, unless the cache has the result already.
+pub async fn run(
+    cache: &Cache,
+    lookup: Lookup,
+    call: &Call,
+    caller: &dyn Caller,
+    entry: Arc<Entry>,
+    (started, permit): (Instant, ToolPermit),
+) -> Result<Ran, Error> {
+    let deadline = deadline(call, &entry, started);
+    let key = match lookup {
+        Lookup::Hit(outcome) => return Ok(Ran { entry, outcome: *outcome, to_store: None }),
+        Lookup::Miss(key) => key,
+        Lookup::Uncached => {
+            let outcome = run_with_retries(call, caller, &entry, deadline, permit).await?;
+            return Ok(Ran { entry, outcome, to_store: None });
+        }
+    };
+    // The shared run obeys the tool's limit only: each caller leaves at its own deadline, and the run ends when the
+    // last one has left. It holds its entry, so that no other version can have the same address meanwhile.
+    let version = Arc::as_ptr(&entry) as usize;
+    let shared = cache
+        .single_flight(key, version, || run_for_all(call.clone(), entry.clone(), started, permit).boxed());
+    match tokio::time::timeout_at(deadline.into(), shared).await {
+        Ok(SharedRun { result, inputs, stored }) => {
+            Ok(Ran { entry, outcome: result?, to_store: Some(ToStore { key, inputs, stored }) })
+        }
+        Err(_) => {
+            Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed)))
+        }
+    }
 }
 
-pub async fn run(
+/// A run that several callers share is no dialogue with one of them, and keeps no caller's deadline.
+async fn run_for_all(mut call: Call, entry: Arc<Entry>, started: Instant, permit: ToolPermit) -> SharedRun {
+    call.deadline = None;
+    let inputs = input_version(&entry);
+    let deadline = deadline(&call, &entry, started);
+    let result = run_with_retries(&call, &NoopCaller, &entry, deadline, permit).await;
+    SharedRun { result, inputs, stored: Arc::default() }
+}
+
+async fn run_with_retries(
     call: &Call,
     caller: &dyn Caller,
     entry: &Entry,
@@ -81,7 +122,7 @@ fn hard_deadline(call: &Call, entry: &Entry, deadline: Instant) -> Instant {
 }
 
 /// The earlier of the tool's own limit and the caller's.
-pub fn deadline(call: &Call, entry: &Entry, started: Instant) -> Instant {
+fn deadline(call: &Call, entry: &Entry, started: Instant) -> Instant {
     let own = started + entry.spec.limits.timeout;
     call.deadline.map_or(own, |asked| asked.min(own))
 }

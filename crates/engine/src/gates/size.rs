@@ -2,7 +2,7 @@
 
 use toolyard_protocol::{Error, ErrorKind, Payload, ToolSpec};
 
-pub fn input(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
+pub fn check(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
     if arguments.len() <= spec.limits.input {
         return Ok(());
     }

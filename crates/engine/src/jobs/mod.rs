@@ -3,13 +3,12 @@
 //! A job is on disk before anyone hears of it. It runs in a task of this process, under a lease that ends with the
 //! process; whoever comes after takes it over. Its id is the id of the call that made it.
 
-mod execution;
-mod finish;
 mod job_caller;
 mod lazy;
 mod options;
 mod owner;
 mod recover;
+mod run;
 mod running;
 mod start;
 mod steady;
@@ -18,20 +17,18 @@ mod tasks;
 pub use lazy::LazyJobs;
 pub use options::Options;
 pub use owner::OwnerError;
+pub(crate) use run::{JobRun, Started};
 pub use steady::SteadyClock;
 
-use crate::audit::AuditLog;
-use crate::cache::Cache;
 use crate::clock::Clock;
-use crate::registry::Registry;
+use crate::execute::Engine;
 use crate::stores::{EventStore, JobFilter, JobStore};
 use owner::Owner;
 use running::RunningJobs;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use toolyard_protocol::{
-    Error, ErrorKind, Id, Identity, InputRequest, InputResponse, Job, JobState, OutcomeCodec, Redactor,
-    Timestamp,
+    Error, ErrorKind, Id, Identity, InputRequest, InputResponse, Job, JobState, OutcomeCodec, Timestamp,
 };
 
 /// The jobs of one process.
@@ -45,14 +42,6 @@ pub struct Jobs {
     running: RunningJobs,
     /// Tasks need the whole; they must not keep it alive.
     weak_self: Weak<Jobs>,
-}
-
-/// What stands between a job and its tool: the gates behind the admission.
-#[derive(Clone)]
-pub struct JobGates {
-    pub audit: Arc<dyn AuditLog>,
-    pub cache: Arc<Cache>,
-    pub redactor: Arc<dyn Redactor>,
 }
 
 /// The parts a job service is made of.
@@ -136,13 +125,15 @@ impl Jobs {
 
     /// Looks after the jobs until the service is dropped: takes over those of dead processes, heeds wishes to
     /// cancel from other processes, removes what has expired.
-    pub fn spawn_maintenance(self: &Arc<Self>, registry: Arc<Registry>, job_gates: JobGates) {
+    pub fn spawn_maintenance(self: &Arc<Self>, engine: &Engine) {
+        // Without its way back to the jobs, or they would keep each other alive.
+        let engine = Engine { jobs: LazyJobs::unavailable(), ..engine.clone() };
         let jobs = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 let Some(jobs) = jobs.upgrade() else { return };
                 // What fails now, because the disk is full or the file is locked, is tried again.
-                let _ = jobs.recover_orphaned_jobs(&registry, &job_gates).await;
+                let _ = jobs.recover_orphaned_jobs(&engine).await;
                 let _ = jobs.apply_cancel_requests().await;
                 let _ = jobs.remove_expired().await;
                 let pause = jobs.options.maintenance_interval;

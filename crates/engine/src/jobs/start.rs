@@ -1,16 +1,14 @@
 //! From a call to a job: it is kept, started, and waited for as long as the caller stays.
 
-use super::execution::JobExecution;
+use super::run::{Accepted, JobRun};
 use super::running::{JobListener, JobUpdate};
-use super::{JobGates, Jobs, job_not_found};
-use crate::audit::OpenRecord;
-use crate::gates;
-use crate::registry::Entry;
-use crate::stores::{Created, NewJob};
+use super::{Jobs, job_not_found};
+use crate::execute::Engine;
+use crate::stores::NewJob;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use toolyard_protocol::{
     Call, Caller, Error, ErrorKind, Id, JobState, Outcome, Payload, Redactor, Timing, ToolSpec, Wait,
 };
@@ -27,60 +25,44 @@ struct WaitPolicy {
 }
 
 impl Jobs {
-    /// Runs an admitted call as a job. `open_record` is its audit record, ended when the work ends.
-    pub async fn run(
-        &self,
-        job_gates: JobGates,
-        call: Call,
-        caller: &dyn Caller,
-        entry: Arc<Entry>,
-        open_record: Box<dyn OpenRecord>,
-    ) -> Outcome {
-        let wait_policy = WaitPolicy {
-            wait: max_wait(&call, &entry.spec),
-            until_detached: call.wait == Wait::UntilDetached,
-        };
-        let keyed = call.idempotency_key.is_some();
+    /// Runs a call as a job: in a task that outlives its caller.
+    pub async fn submit(&self, engine: &Engine, call: Call, spec: &ToolSpec, caller: &dyn Caller) -> Outcome {
+        let Some(jobs) = self.weak_self.upgrade() else { return Outcome::failure(shutting_down()) };
+        let wait_policy =
+            WaitPolicy { wait: max_wait(&call, spec), until_detached: call.wait == Wait::UntilDetached };
         let (id, identity) = (call.id, call.identity.clone());
-        let permits = self.running.try_acquire(&identity).zip(entry.limiter.try_acquire());
-        let new = self.new_job(&call, &entry.spec, permits.is_some(), job_gates.redactor.as_ref());
-        let marked_running = new.state == JobState::Running;
-        let created = match self.store.create(new).await {
-            Ok(created) => created,
-            Err(error) => return gates::record::end(open_record, Outcome::failure(error.into())).await,
-        };
-        let (id, listener) = match created {
-            Created::New(lease) => {
-                let (worker, listener) = self.running.register(id);
-                let execution = JobExecution {
-                    lease,
-                    call,
-                    entry,
-                    open_record: Some(open_record),
-                    permits,
-                    marked_running,
-                    job_gates,
-                };
-                let Some(jobs) = self.weak_self.upgrade() else { return Outcome::failure(shutting_down()) };
-                tokio::spawn(execution.run(jobs, worker, !wait_policy.wait.is_zero()));
-                (id, Some(listener))
+        // A caller that leaves before it knows the id can never ask for the job again, unless it has a key.
+        let mut cancel_guard = CancelOnDrop { jobs: self, id, armed: call.idempotency_key.is_none() };
+        let (worker, mut listener) = self.running.register(id);
+        let (accepted, acceptance) = oneshot::channel();
+        let awaited = !wait_policy.wait.is_zero();
+        let run = JobRun::submitted(jobs, worker, spec.timing, accepted, awaited);
+        tokio::spawn(run.run(engine.clone(), call));
+        let outcome = match acceptance.await {
+            Ok(Accepted::Created) => {
+                self.wait_for_outcome(id, &identity, Some(listener), caller, wait_policy).await
             }
-            Created::Existing(job) => {
-                let (id, listener) = (job.id, self.running.subscribe(job.id));
-                let outcome = self.wait_for_outcome(id, &identity, listener, caller, wait_policy).await;
-                let outcome = outcome.unwrap_or_else(Outcome::failure);
-                return gates::record::end(open_record, outcome).await;
+            Ok(Accepted::Existing(job, reply)) => {
+                let other = self.running.subscribe(job.id);
+                let outcome = self.wait_for_outcome(job.id, &identity, other, caller, wait_policy).await;
+                let _ = reply.send(outcome.unwrap_or_else(Outcome::failure));
+                end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down)
             }
+            // Refused: the outcome is there, but no job.
+            Err(_) => end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down),
         };
-        // Who leaves before knowing the id can never ask for the job again, unless it has a key.
-        let mut cancel_guard = CancelOnDrop { jobs: self, id, armed: !keyed };
-        let outcome = self.wait_for_outcome(id, &identity, listener, caller, wait_policy).await;
         cancel_guard.armed = false;
         outcome.unwrap_or_else(Outcome::failure)
     }
 
     /// A job whose arguments hold a secret is kept without it, and so can't be run again from what is kept.
-    fn new_job(&self, call: &Call, spec: &ToolSpec, starts: bool, redactor: &dyn Redactor) -> NewJob {
+    pub(super) fn new_job(
+        &self,
+        call: &Call,
+        spec: &ToolSpec,
+        starts: bool,
+        redactor: &dyn Redactor,
+    ) -> NewJob {
         let hidden = redactor.payload(&call.arguments);
         let key = call.idempotency_key.as_ref();
         NewJob {

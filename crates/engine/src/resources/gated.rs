@@ -2,17 +2,19 @@
 //! removed without its audit record.
 
 use super::{ResourceChange, Resources, WatchGuard};
+use crate::execute::{Engine, Execution};
 use crate::gates;
-use crate::pipeline::Engine;
+use crate::gates::concurrency::ToolLimiter;
+use crate::registry::{Entry, Run, RunFuture, Runner};
 use crate::request_context::{RequestContext, RequestFuture};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{
-    About, Annotations, Behavior, Body, Completion, CompletionRequest, Digest, Error, ErrorKind, ExposedName,
-    Limits, Outcome, Page, Payload, ReadResult, Redactor, Resource, ResourceContents, ResourceTemplate,
-    Sandbox, Timing, ToolName, ToolSpec,
+    About, Annotations, Behavior, Body, Call, Completion, CompletionRequest, Digest, Error, ErrorKind,
+    ExposedName, Limits, Outcome, Page, Payload, ReadResult, Redactor, Resource, ResourceContents,
+    ResourceTemplate, Sandbox, Timing, ToolName, ToolSpec,
 };
 
 pub struct GatedResources {
@@ -33,25 +35,50 @@ impl GatedResources {
         found.map_err(|error| self.engine.redact_error(error))
     }
 
-    /// Does `work` between its two records. The log names it as it names a tool.
-    async fn with_audit_record(
-        &self,
-        (name, uri, bytes): (&str, &str, Option<usize>),
-        request_context: RequestContext<'_>,
-        work: RequestFuture<'_, ()>,
-    ) -> Result<(), Error> {
-        let call = request_context.call(self.engine.call_id(), name, arguments(uri, bytes));
-        let call = gates::redact::call(self.redactor(), &call).into_owned();
-        let open_record = self.engine.audit.clone().begin(&call, &spec(&call.tool)?).await?;
-        let outcome = match self.redact_result(work.await) {
-            Ok(()) => Outcome::success(None),
-            Err(error) => Outcome::failure(error),
+    /// Passes every gate like a call of a tool; the audit log names it as one.
+    async fn change(&self, change: Change, request_context: RequestContext<'_>) -> Result<(), Error> {
+        let (name, arguments) = match &change {
+            Change::Write(part) => (WRITE, arguments(&part.uri, Some(part.body.len()))),
+            Change::Delete(uri) => (DELETE, arguments(uri, None)),
         };
-        let outcome = gates::record::end(open_record, outcome).await;
-        outcome.error().map_or(Ok(()), |error| Err(Error { correlation_id: Some(call.id), ..error.clone() }))
+        let runner = Box::new(ChangeRunner { resources: self.inner.clone(), change });
+        let spec = spec(name)?;
+        let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
+        let entry = Entry { spec, runner, input: None, output: None, cache_key: None, limiter };
+        let call = request_context.call(self.engine.call_id(), name, arguments);
+        let execution = Execution::Operation(Arc::new(entry), request_context.caller);
+        let outcome = self.engine.execute(&call, execution).await;
+        outcome.error().cloned().map_or(Ok(()), Err)
     }
 }
 
+/// A change of a resource as an operation that the engine can run.
+struct ChangeRunner {
+    resources: Arc<dyn Resources>,
+    change: Change,
+}
+
+enum Change {
+    Write(ResourceContents),
+    Delete(String),
+}
+
+impl Runner for ChangeRunner {
+    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
+        let Call { identity, edge, trace, .. } = run.call;
+        let context = RequestContext { identity, edge: *edge, trace: *trace, caller: run.caller };
+        Box::pin(async move {
+            match &self.change {
+                Change::Write(part) => self.resources.write(part.clone(), context).await?,
+                Change::Delete(uri) => self.resources.delete(uri, context).await?,
+            }
+            Ok(Outcome::success(None))
+        })
+    }
+}
+
+/// Longer than any disk takes.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 const WRITE: &str = "resource.write";
 const DELETE: &str = "resource.delete";
 
@@ -66,7 +93,7 @@ fn spec(name: &str) -> Result<ToolSpec, Error> {
         about: About::default(),
         annotations: Annotations::default(),
         timing: Timing::Sync,
-        limits: Limits { timeout: Duration::MAX, input: usize::MAX, output: usize::MAX },
+        limits: Limits { timeout: TIMEOUT, input: usize::MAX, output: usize::MAX },
         behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
         examples: Vec::new(),
@@ -167,22 +194,11 @@ impl Resources for GatedResources {
         part: ResourceContents,
         request_context: RequestContext<'a>,
     ) -> RequestFuture<'a, ()> {
-        Box::pin(async move {
-            let (uri, bytes) = (part.uri.clone(), part.body.len());
-            let work = self.inner.write(part, request_context);
-            self.with_audit_record((WRITE, &uri, Some(bytes)), request_context, work).await
-        })
+        Box::pin(self.change(Change::Write(part), request_context))
     }
 
     fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
-        Box::pin(async move {
-            self.with_audit_record(
-                (DELETE, uri, None),
-                request_context,
-                self.inner.delete(uri, request_context),
-            )
-            .await
-        })
+        Box::pin(self.change(Change::Delete(uri.to_owned()), request_context))
     }
 
     fn complete<'a>(

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use toolyard_engine::cache::{Cache, Key, Options};
+use toolyard_engine::cache::{Cache, Key, Options, SharedRun};
 use toolyard_protocol::{Identity, Outcome, Payload};
 use toolyard_store::suite::memory;
 
@@ -41,7 +41,7 @@ async fn equal_runs_are_shared_and_live_as_long_as_someone_waits() {
                 started.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 finished.fetch_add(1, Ordering::SeqCst);
-                Ok(result("1"))
+                SharedRun { result: Ok(result("1")), inputs: None, stored: Arc::default() }
             }
             .boxed()
         })
@@ -50,7 +50,7 @@ async fn equal_runs_are_shared_and_live_as_long_as_someone_waits() {
     let second = tokio::spawn(flight());
     tokio::time::sleep(Duration::from_millis(10)).await;
     first.abort();
-    assert_eq!(second.await.unwrap().unwrap(), result("1"));
+    assert_eq!(second.await.unwrap().result.unwrap(), result("1"));
     assert_eq!((started.load(Ordering::SeqCst), finished.load(Ordering::SeqCst)), (1, 1));
     // The last waiter takes the run with it.
     let alone = tokio::spawn(flight());

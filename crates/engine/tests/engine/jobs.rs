@@ -1,6 +1,6 @@
 //! Jobs over the stores in memory, with tools that wait for the test's word.
 
-use crate::{AsIs, FakeClock, TempDir, call, spec};
+use crate::{AsIs, FakeClock, TempDir, Trace, call, spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use toolyard_store::FileAuditLog;
 use toolyard_store::suite::memory::{self, Memory};
 
 /// Keeps outcomes as their status and data, which is all these tests look at.
-struct PlainCodec;
+pub struct PlainCodec;
 
 impl OutcomeCodec for PlainCodec {
     fn write(&self, outcome: &Outcome) -> Payload {
@@ -132,7 +132,11 @@ fn world(
     let (state, job_clock, counted) = (folder.path().to_owned(), fake_clock.clone(), synced.clone());
     let jobs = LazyJobs::new(move || {
         let parts = Parts {
-            store: Arc::new(Counting { inner: memory::Jobs(memory.clone()), synced: counted.clone() }),
+            store: Arc::new(Counting {
+                inner: memory::Jobs(memory.clone()),
+                synced: counted.clone(),
+                trace: Trace::default(),
+            }),
             events: Arc::new(memory::Events(memory.clone())),
             codec: Arc::new(PlainCodec),
             clock: job_clock.clone(),
@@ -145,6 +149,7 @@ fn world(
         _folder: folder,
         engine: Engine {
             registry,
+            rate_limits: Arc::new(memory::Limits::default()),
             audit,
             cache,
             redactor,
@@ -265,10 +270,11 @@ async fn a_caller_who_stays_until_the_job_goes_on_by_itself_is_asked_and_then_le
     assert_eq!([told.try_recv().unwrap(), told.try_recv().unwrap()], ["asked sure", "asked later"]);
 }
 
-/// Counts the changes that must be on disk before the answer.
-struct Counting {
-    inner: memory::Jobs,
-    synced: Arc<AtomicU64>,
+/// Counts the changes that must be on disk before the answer, and records when rows are written.
+pub struct Counting {
+    pub inner: memory::Jobs,
+    pub synced: Arc<AtomicU64>,
+    pub trace: Trace,
 }
 
 impl Counting {
@@ -280,11 +286,13 @@ impl Counting {
 impl JobStore for Counting {
     fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
         self.note(Durability::Synced);
+        self.trace.add("job create");
         self.inner.create(new)
     }
 
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult> {
         self.note(durability);
+        self.trace.add("job start");
         self.inner.start(lease, now, durability)
     }
 
@@ -298,6 +306,7 @@ impl JobStore for Counting {
 
     fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult> {
         self.note(durability);
+        self.trace.add("job finish");
         self.inner.finish(lease, ending, durability)
     }
 

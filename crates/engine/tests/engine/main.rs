@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test states what it expects")]
 
 mod cache;
+mod gates;
 mod jobs;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_protocol::{
@@ -33,6 +34,20 @@ impl TempDir {
 impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<&'static str>>>);
+
+impl Trace {
+    fn add(&self, what: &'static str) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Takes a map apart field by field: each field is asked for once, whatever is left over is a problem.
+//! Reads a map field by field: each field is taken once, and every remaining one is reported as unknown.
 
 use super::{Node, Position, Problem, Value};
 use std::ops::RangeInclusive;
@@ -34,14 +34,14 @@ impl<'n> Fields<'n> {
         })
     }
 
-    /// The field's node, once. A field that is written but null counts as absent only for `take_or_null`.
+    /// Takes the field's node; a field that is null counts as present.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         let at = self.entries.iter().position(|(key, _, _)| *key == name)?;
         Some(self.entries.swap_remove(at).2)
     }
 
-    /// Whether the field is written, without taking it.
+    /// Whether the field is present, without taking it.
     pub fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(key, _, _)| *key == name)
     }
@@ -50,16 +50,16 @@ impl<'n> Fields<'n> {
         self.text_with_position(name).map(|(text, _)| text)
     }
 
-    /// A text and where it stands, for a problem with what it says.
+    /// A string and its position, for problems with its content.
     pub fn text_with_position(&mut self, name: &'static str) -> Option<(&'n str, Position)> {
         let node = self.take(name)?;
         match &node.value {
             Value::Text(text) => Some((text, node.position)),
-            _ => self.wrong(node, name, "a text"),
+            _ => self.wrong(node, name, "a string"),
         }
     }
 
-    /// A text that must be there and not be blank.
+    /// A string that must be present and not blank.
     pub fn required_text(&mut self, name: &'static str, hint: &str) -> Option<(&'n str, Position)> {
         let Some(node) = self.take(name) else {
             self.problem(self.position, format!("'{}{name}' is missing", self.prefix), hint);
@@ -71,7 +71,7 @@ impl<'n> Fields<'n> {
                 self.problem(node.position, format!("'{}{name}' is empty", self.prefix), hint);
                 None
             }
-            _ => self.wrong(node, name, "a text"),
+            _ => self.wrong(node, name, "a string"),
         }
     }
 
@@ -103,7 +103,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// A list of texts, each with its position.
+    /// A list of strings, each with its position.
     pub fn texts(&mut self, name: &'static str) -> Option<Vec<(&'n str, Position)>> {
         let node = self.take(name)?;
         self.texts_of(node, name)
@@ -111,17 +111,17 @@ impl<'n> Fields<'n> {
 
     pub fn texts_of(&mut self, node: &'n Node, name: &'static str) -> Option<Vec<(&'n str, Position)>> {
         let Value::List(items) = &node.value else {
-            return self.wrong(node, name, "a list of texts");
+            return self.wrong(node, name, "a list of strings");
         };
         let mut texts = Vec::with_capacity(items.len());
         for item in items {
             match &item.value {
                 Value::Text(text) => texts.push((text.as_str(), item.position)),
                 _ => {
-                    let hint = "put quotes around it if a text is meant";
+                    let hint = "put quotes around it if a string is meant";
                     self.problem(
                         item.position,
-                        format!("'{}{name}' must hold texts only, not {}", self.prefix, item.kind()),
+                        format!("'{}{name}' must contain only strings, not {}", self.prefix, item.kind()),
                         hint,
                     );
                     return None;
@@ -138,7 +138,7 @@ impl<'n> Fields<'n> {
         inner.map_err(|problem| self.problems.push(problem)).ok()
     }
 
-    /// Takes over the problems of a nested map that was read.
+    /// Adds the problems of a nested map after reading it.
     pub fn close(&mut self, inner: Fields<'_>) {
         self.problems.extend(inner.finish(&[]));
     }
@@ -153,13 +153,12 @@ impl<'n> Fields<'n> {
         None
     }
 
-    /// Gives up judging the fields that are left: what would know them is itself unknown.
+    /// Drops the remaining fields without reporting them, when it is not known which fields are valid.
     pub fn ignore_rest(&mut self) {
         self.entries.clear();
     }
 
-    /// Everything that was found wrong, unknown fields included. `unsupported` are names that are known but
-    /// refused, each with the reason.
+    /// All problems, unknown fields included. `unsupported` lists names that are rejected, with the reason.
     pub fn finish(mut self, unsupported: &[(&'static str, &str)]) -> Vec<Problem> {
         for (name, position, _) in std::mem::take(&mut self.entries) {
             let full = format!("{}{name}", self.prefix);

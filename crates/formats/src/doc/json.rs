@@ -6,7 +6,7 @@ use crate::json::{ParseError, Token, Tokenizer};
 pub fn read(text: &str) -> Result<Node, Problem> {
     let mut tokens = Tokenizer::new(text.as_bytes()).map_err(problem)?;
     let lines = LineStarts::new(text);
-    // The tokenizer bounds the depth, so the stack of open containers is bounded too.
+    // The tokenizer limits the depth, and with it the stack of open containers.
     let mut open: Vec<(Node, Option<Key>)> = Vec::new();
     let mut key = None;
     let mut root = None;
@@ -61,10 +61,10 @@ fn problem(parse_error: ParseError) -> Problem {
         Position { line: parse_error.line, column: parse_error.column },
         format!("not valid JSON: {}", parse_error.what),
     )
-    .hint("JSON wants double quotes, no comments and no trailing commas")
+    .hint("JSON requires double quotes and allows no comments or trailing commas")
 }
 
-/// Byte offsets to lines and columns.
+/// Converts byte offsets to lines and columns.
 pub(super) struct LineStarts<'a> {
     text: &'a str,
     starts: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Documents that people write (YAML, JSON, TOML), read into one tree that knows where everything stands.
+//! YAML, JSON and TOML documents as one tree in which every value has its position.
 
 mod fields;
 mod json;
@@ -10,9 +10,9 @@ pub use fields::Fields;
 use std::fmt;
 use toolyard_protocol::text::push_json_string;
 
-/// A file larger than this is not a tool file or a configuration.
+/// The size limit of tool files and configurations.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Bounds what aliases may expand to.
+/// Limits the expansion of aliases.
 const MAX_NODES: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 
@@ -42,7 +42,7 @@ pub struct Node {
 pub enum Value {
     Null,
     Bool(bool),
-    /// As a JSON number, in its own digits.
+    /// A JSON number with its original digits.
     Number(String),
     Text(String),
     List(Vec<Node>),
@@ -55,7 +55,7 @@ pub struct Key {
     pub position: Position,
 }
 
-/// The languages a document may be written in.
+/// The formats of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentFormat {
     Yaml,
@@ -111,13 +111,13 @@ impl Problem {
 }
 
 impl Node {
-    /// What the value is, for messages.
+    /// The type of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self.value {
-            Value::Null => "nothing (null)",
-            Value::Bool(_) => "true or false",
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
             Value::Number(_) => "a number",
-            Value::Text(_) => "a text",
+            Value::Text(_) => "a string",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
         }

@@ -1,4 +1,4 @@
-//! YAML documents with positions: one document, the core schema, aliases bounded, no custom tags.
+//! YAML documents with positions: one document, the core schema, limited aliases, no custom tags.
 
 use super::{Key, MAX_DEPTH, MAX_NODES, Node, Position, Problem, Value, insert};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
@@ -13,7 +13,7 @@ pub fn read(text: &str) -> Result<Node, Problem> {
         match event {
             Event::DocumentStart(_) if root.is_some() => {
                 return Err(Problem::new(position(&span), "a second YAML document starts here")
-                    .hint("one file holds one document; split it in two files"));
+                    .hint("a file must contain one document; split it into two files"));
             }
             Event::StreamEnd => break,
             Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) | Event::Alias(_) => {
@@ -64,7 +64,7 @@ impl Reader {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
                 let Some(node) = node else {
-                    return Err(Problem::new(position, "this alias stands inside its own anchor"));
+                    return Err(Problem::new(position, "this alias is inside its own anchor"));
                 };
                 self.count(size(&node), position)?;
                 return Ok(Node { position, ..node });
@@ -121,7 +121,7 @@ impl Reader {
 fn next<'a>(events: &mut Events<'a>) -> Result<(Event<'a>, Span), Problem> {
     match events.next_event() {
         Some(event) => event.map_err(syntax),
-        None => Err(Problem::new(Position::START, "the YAML text ends too early")),
+        None => Err(Problem::new(Position::START, "unexpected end of the YAML text")),
     }
 }
 
@@ -129,7 +129,7 @@ fn syntax(error: saphyr_parser::ScanError) -> Problem {
     let marker = error.marker();
     let position = Position { line: marker.line() as u32, column: marker.col() as u32 + 1 };
     Problem::new(position, format!("not valid YAML: {}", error.info()))
-        .hint("check indentation and quotes around this place")
+        .hint("check the indentation and quotes near this line")
 }
 
 fn position(span: &Span) -> Position {
@@ -144,7 +144,7 @@ fn size(node: &Node) -> usize {
     }
 }
 
-/// The YAML 1.2 core schema: what an unquoted word means.
+/// The value of an unquoted scalar in the YAML 1.2 core schema.
 fn plain_scalar(text: &str, position: Position) -> Result<Value, Problem> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -152,13 +152,13 @@ fn plain_scalar(text: &str, position: Position) -> Result<Value, Problem> {
         "false" | "False" | "FALSE" => Value::Bool(false),
         _ => match number(text) {
             Some(Ok(number)) => Value::Number(number),
-            Some(Err(what)) => return Err(Problem::new(position, what).hint("quote it if a text is meant")),
+            Some(Err(what)) => return Err(Problem::new(position, what).hint("quote it if a string is meant")),
             None => Value::Text(text.to_owned()),
         },
     })
 }
 
-/// `None`: not a number. Integers keep every digit; floats are written the JSON way.
+/// `None` for text that is not a number. Integers keep every digit; floats are written in JSON notation.
 fn number(text: &str) -> Option<Result<String, &'static str>> {
     let (sign, body) = match text.strip_prefix('-') {
         Some(body) => ("-", body),

@@ -1,4 +1,4 @@
-//! JSON as bytes: a strict scanner for what comes in, a small writer for what goes out.
+//! JSON as bytes: a strict tokenizer and a small writer.
 
 mod pointer;
 mod pretty;
@@ -14,10 +14,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
-/// The members of an object and where their values stand in `bytes`; `None` when the value is no object.
+/// The members of an object with the byte ranges of their values; `None` when the value is not an object.
 pub type Members<'a> = Option<Vec<(Cow<'a, str>, Range<usize>)>>;
 
-/// Checks that `bytes` is one JSON value and, if it is an object, splits it into its members.
+/// Checks that `bytes` is one JSON value and, if it is an object, returns its members.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, ParseError> {
     let mut tokens = Tokenizer::new(bytes)?;
     let Some((Token::ObjectStart, _)) = tokens.next()? else {
@@ -41,7 +41,7 @@ pub fn members(bytes: &[u8]) -> Result<Members<'_>, ParseError> {
     Ok(Some(members))
 }
 
-/// Arguments of a call: one JSON object, nothing after it, no duplicate member, bounded depth.
+/// Arguments of a call: exactly one JSON object, without duplicate members, of limited depth.
 pub fn arguments(bytes: impl Into<bytes::Bytes>) -> Result<Payload, Error> {
     let bytes = bytes.into();
     match scan(&bytes) {

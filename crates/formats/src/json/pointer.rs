@@ -3,7 +3,7 @@
 use super::{ParseError, Token, Tokenizer, members};
 use std::ops::Range;
 
-/// Where the value that `pointer` names stands in `bytes`; `None` when there is none.
+/// The byte range of the value at `pointer`; `None` when there is none.
 pub fn pointer(bytes: &[u8], pointer: &str) -> Result<Option<Range<usize>>, ParseError> {
     let mut range = 0..bytes.len();
     let mut rest = pointer;
@@ -18,7 +18,7 @@ pub fn pointer(bytes: &[u8], pointer: &str) -> Result<Option<Range<usize>>, Pars
     Ok(rest.is_empty().then_some(range))
 }
 
-/// Whether the text is a pointer at all: empty, or parts that each begin with a slash.
+/// Whether the text is a valid pointer: empty, or parts that each begin with a slash.
 pub fn is_pointer(text: &str) -> bool {
     let escapes = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     (text.is_empty() || text.starts_with('/')) && escapes
@@ -37,7 +37,7 @@ fn child(bytes: &[u8], name: &str) -> Result<Option<Range<usize>>, ParseError> {
     }
 }
 
-/// Where the elements of an array stand; `None` when the value is no array.
+/// The byte ranges of an array's elements; `None` when the value is not an array.
 pub fn elements(bytes: &[u8]) -> Result<Option<Vec<Range<usize>>>, ParseError> {
     let mut tokens = Tokenizer::new(bytes)?;
     let Some((Token::ArrayStart, _)) = tokens.next()? else { return Ok(None) };
@@ -54,7 +54,7 @@ pub fn elements(bytes: &[u8]) -> Result<Option<Vec<Range<usize>>>, ParseError> {
             _ => {}
         }
     }
-    // The rest must be nothing, or the text is not one value.
+    // Fails if text follows the array.
     while tokens.next()?.is_some() {}
     Ok(Some(elements))
 }
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_place_of_a_value_is_found(value in any_value(), pretty in any::<bool>()) {
+        fn every_pointer_into_a_value_is_found(value in any_value(), pretty in any::<bool>()) {
             let text =
                 if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
             let mut all = Vec::new();

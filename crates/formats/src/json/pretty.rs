@@ -1,4 +1,4 @@
-//! JSON for people: indented, every number and string as it was written.
+//! Pretty-printed JSON: indented, with numbers and strings exactly as in the source.
 
 use super::{ParseError, Token, Tokenizer};
 use toolyard_protocol::text::push_json_string;
@@ -7,7 +7,7 @@ pub fn pretty(bytes: &[u8]) -> Result<String, ParseError> {
     let mut tokens = Tokenizer::new(bytes)?;
     let mut out = Vec::with_capacity(bytes.len() * 2);
     let mut depth = 0;
-    // What the last token was decides what stands before the next.
+    // The previous token decides the separator before the next one.
     let mut last = Last::Start;
     while let Some((token, start)) = tokens.next()? {
         let closing = matches!(token, Token::ObjectEnd | Token::ArrayEnd);

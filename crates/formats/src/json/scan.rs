@@ -1,16 +1,16 @@
 //! A strict JSON tokenizer (RFC 8259): one pass, positions in every error, no tree.
 //!
-//! It refuses what other parsers read differently from one another (duplicate members, lone surrogates, deep
-//! nesting), because a value checked here is later read by a tool written in another language.
+//! It rejects input that parsers disagree on (duplicate members, lone surrogates, deep nesting), because a
+//! value that was checked here is later parsed by a tool in another language.
 
 use std::borrow::Cow;
 use std::fmt;
 use toolyard_protocol::text::unescaped_prefix_len;
 
-/// Deeper nesting has no honest use and breaks recursive readers.
+/// Deeper nesting has no legitimate use and overflows recursive parsers.
 pub const MAX_DEPTH: usize = 128;
 
-/// What kind of value a text holds.
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     Object,
@@ -48,7 +48,7 @@ impl fmt::Display for ParseError {
     }
 }
 
-/// One piece of a JSON text. Members of an object arrive as `Key`, then their value.
+/// One token of a JSON text. A member of an object is a `Key` followed by its value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token<'a> {
     ObjectStart,
@@ -57,13 +57,13 @@ pub enum Token<'a> {
     ArrayEnd,
     Key(Cow<'a, str>),
     String(Cow<'a, str>),
-    /// The number as written; integers of any size stay what they are.
+    /// The number as written, so that integers of any size are preserved.
     Number(&'a str),
     Bool(bool),
     Null,
 }
 
-/// Checks that `bytes` is exactly one JSON value and tells its kind.
+/// Checks that `bytes` is exactly one JSON value and returns its type.
 pub fn scan(bytes: &[u8]) -> Result<JsonType, ParseError> {
     let mut tokens = Tokenizer::new(bytes)?;
     let mut kind = None;
@@ -77,7 +77,7 @@ pub fn scan(bytes: &[u8]) -> Result<JsonType, ParseError> {
             _ => JsonType::Null,
         });
     }
-    // `next` refuses an empty text, so there was a first token.
+    // `next` rejects an empty text, so there was a first token.
     Ok(kind.unwrap_or(JsonType::Null))
 }
 
@@ -87,7 +87,7 @@ pub struct Tokenizer<'a> {
     at: usize,
     /// One entry per open container: its members, or `None` in an array.
     open: Vec<Option<MemberNames<'a>>>,
-    /// The first names of all open objects, one object's after the other's.
+    /// The first member names of every open object, outermost object first.
     names: Vec<Cow<'a, str>>,
     expect: Expect,
 }
@@ -111,7 +111,7 @@ impl<'a> Tokenizer<'a> {
         Ok(Tokenizer { text, at: 0, open: Vec::new(), names: Vec::new(), expect: Expect::Value })
     }
 
-    /// The next token and the byte offset where it starts; `None` after the one value.
+    /// The next token and the byte offset where it starts; `None` after the value.
     #[allow(clippy::should_implement_trait)] // an iterator of results could not stop at the first error by itself
     pub fn next(&mut self) -> Result<Option<(Token<'a>, usize)>, ParseError> {
         loop {
@@ -120,12 +120,12 @@ impl<'a> Tokenizer<'a> {
                 return if self.expect == Expect::Nothing {
                     Ok(None)
                 } else {
-                    Err(self.error_at(self.at, "the text ends too early"))
+                    Err(self.error_at(self.at, "unexpected end of text"))
                 };
             };
             match (self.expect, byte) {
                 (Expect::Nothing, _) => {
-                    return Err(self.error_at(self.at, "there is more text after the value"));
+                    return Err(self.error_at(self.at, "unexpected text after the value"));
                 }
                 (Expect::CommaOrEnd, b',') => {
                     self.at += 1;
@@ -143,18 +143,18 @@ impl<'a> Tokenizer<'a> {
                     return Ok(Some(self.close(Token::ArrayEnd)));
                 }
                 (Expect::CommaOrEnd, _) => {
-                    return Err(self.error_at(self.at, "a comma or closing bracket is missing"));
+                    return Err(self.error_at(self.at, "missing comma or closing bracket"));
                 }
                 (Expect::Key | Expect::FirstKeyOrEnd, b'"') => return self.key().map(Some),
                 (Expect::Key | Expect::FirstKeyOrEnd, _) => {
-                    return Err(self.error_at(self.at, "a double-quoted member name was expected"));
+                    return Err(self.error_at(self.at, "expected a double-quoted member name"));
                 }
                 (Expect::Value | Expect::FirstValueOrEnd, _) => return self.value(byte).map(Some),
             }
         }
     }
 
-    /// Containers open after the last token.
+    /// The number of containers that are open after the last token.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
@@ -164,7 +164,7 @@ impl<'a> Tokenizer<'a> {
         self.at
     }
 
-    /// The place of a byte offset, for those who build a tree with positions.
+    /// An error at a byte offset.
     pub fn error_at(&self, at: usize, what: impl Into<String>) -> ParseError {
         parse_error_at(self.text, at, what)
     }
@@ -195,13 +195,13 @@ impl<'a> Tokenizer<'a> {
         let key = self.string()?;
         self.skip_space();
         if self.text.as_bytes().get(self.at) != Some(&b':') {
-            return Err(self.error_at(self.at, "a colon is missing after the member name"));
+            return Err(self.error_at(self.at, "missing colon after the member name"));
         }
         self.at += 1;
         if let Some(Some(members)) = self.open.last_mut()
             && !members.insert(&mut self.names, key.clone())
         {
-            return Err(self.error_at(start, format!("the member \"{}\" appears twice", short(&key))));
+            return Err(self.error_at(start, format!("duplicate member \"{}\"", short(&key))));
         }
         self.expect = Expect::Value;
         Ok((Token::Key(key), start))
@@ -227,7 +227,7 @@ impl<'a> Tokenizer<'a> {
             b't' => self.word("true", Token::Bool(true))?,
             b'f' => self.word("false", Token::Bool(false))?,
             b'n' => self.word("null", Token::Null)?,
-            _ => return Err(self.error_at(start, "a value was expected")),
+            _ => return Err(self.error_at(start, "expected a value")),
         };
         self.value_done();
         Ok((token, start))
@@ -235,7 +235,7 @@ impl<'a> Tokenizer<'a> {
 
     fn word(&mut self, word: &str, token: Token<'a>) -> Result<Token<'a>, ParseError> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(self.error_at(self.at, "a value was expected"));
+            return Err(self.error_at(self.at, "expected a value"));
         }
         self.at += word.len();
         Ok(token)
@@ -265,7 +265,7 @@ impl<'a> Tokenizer<'a> {
             good &= digits(&mut at);
         }
         if !good {
-            return Err(self.error_at(start, "this is not a JSON number"));
+            return Err(self.error_at(start, "invalid number"));
         }
         self.at = at;
         Ok(&self.text[start..at])
@@ -281,8 +281,8 @@ impl<'a> Tokenizer<'a> {
                 Ok(Cow::Borrowed(&self.text[start..at]))
             }
             Some(b'\\') => self.escaped_string(start, at).map(Cow::Owned),
-            Some(_) => Err(self.error_at(at, "a control character stands unescaped in a string")),
-            None => Err(self.error_at(start - 1, "a string is not closed")),
+            Some(_) => Err(self.error_at(at, "unescaped control character in a string")),
+            None => Err(self.error_at(start - 1, "unterminated string")),
         }
     }
 
@@ -298,7 +298,7 @@ impl<'a> Tokenizer<'a> {
                 }
                 Some(b'\\') => out.push(self.escape()?),
                 Some(0..=0x1f) => {
-                    return Err(self.error_at(self.at, "a control character stands unescaped in a string"));
+                    return Err(self.error_at(self.at, "unescaped control character in a string"));
                 }
                 Some(_) => {
                     let rest = &self.text[self.at..];
@@ -306,7 +306,7 @@ impl<'a> Tokenizer<'a> {
                     out.push_str(&rest[..plain]);
                     self.at += plain;
                 }
-                None => return Err(self.error_at(start - 1, "a string is not closed")),
+                None => return Err(self.error_at(start - 1, "unterminated string")),
             }
         }
     }
@@ -325,7 +325,7 @@ impl<'a> Tokenizer<'a> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => return self.unicode_escape(start),
-            _ => return Err(self.error_at(start, "this escape does not exist in JSON")),
+            _ => return Err(self.error_at(start, "invalid escape sequence")),
         })
     }
 
@@ -335,13 +335,13 @@ impl<'a> Tokenizer<'a> {
             self.at += 2;
             let second = self.hex4(start)?;
             if !(0xdc00..0xe000).contains(&second) {
-                return Err(self.error_at(start, "half of a surrogate pair stands alone"));
+                return Err(self.error_at(start, "unpaired surrogate"));
             }
             0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)
         } else {
             first
         };
-        char::from_u32(code).ok_or_else(|| self.error_at(start, "half of a surrogate pair stands alone"))
+        char::from_u32(code).ok_or_else(|| self.error_at(start, "unpaired surrogate"))
     }
 
     fn hex4(&mut self, start: usize) -> Result<u32, ParseError> {
@@ -357,9 +357,9 @@ impl<'a> Tokenizer<'a> {
     }
 }
 
-/// The member names of one object: the first few in a list that all objects share, the others in a set.
+/// The member names of one object: the first few in a list shared by all objects, the others in a set.
 struct MemberNames<'a> {
-    /// Where its names begin in the list. The object is the innermost one whenever a name is added.
+    /// Where its names start in the list. Names are only added to the innermost object.
     from: usize,
     many: Option<std::collections::HashSet<Cow<'a, str>>>,
 }
@@ -398,26 +398,26 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_json_forbids_is_refused_with_its_place() {
-        for (text, place, what) in [
-            ("", (1, 1), "ends too early"),
-            ("{", (1, 2), "ends too early"),
+    fn invalid_json_is_rejected_with_its_position() {
+        for (text, position, what) in [
+            ("", (1, 1), "end of text"),
+            ("{", (1, 2), "end of text"),
             ("{\"a\":1,}", (1, 8), "member name"),
             ("[1 2]", (1, 4), "comma"),
-            ("[1]\n x", (2, 2), "more text"),
+            ("[1]\n x", (2, 2), "text after"),
             ("01", (1, 1), "number"),
             ("1.", (1, 1), "number"),
-            ("\"a", (1, 1), "not closed"),
+            ("\"a", (1, 1), "unterminated"),
             ("\"\u{1}\"", (1, 2), "control character"),
             ("\"\\x\"", (1, 2), "escape"),
             ("\"\\ud800\"", (1, 2), "surrogate"),
-            ("{\"a\":1,\"\\u0061\":2}", (1, 8), "appears twice"),
-            ("[}", (1, 2), "value was expected"),
+            ("{\"a\":1,\"\\u0061\":2}", (1, 8), "duplicate"),
+            ("[}", (1, 2), "expected a value"),
             ("{]", (1, 2), "member name"),
-            ("nul", (1, 1), "value was expected"),
+            ("nul", (1, 1), "expected a value"),
         ] {
             let parse_error = scan(text.as_bytes()).expect_err(text);
-            assert_eq!((parse_error.line, parse_error.column), place, "{text:?}: {parse_error}");
+            assert_eq!((parse_error.line, parse_error.column), position, "{text:?}: {parse_error}");
             assert!(parse_error.what.contains(what), "{text:?}: {parse_error}");
         }
         assert!(scan(b"\"\xff\"").is_err());
@@ -443,12 +443,12 @@ mod tests {
     }
 
     proptest! {
-        // serde_json is the reference: what it reads (without duplicates), we read, and the other way round.
+        // serde_json is the reference: except for duplicates, both accept the same texts.
         #[test]
-        fn agrees_with_the_reference_reader(text in "[\\[\\]{}:,\"\\\\ a1\\-.eEtrufalsn0]{0,24}") {
+        fn agrees_with_the_reference_parser(text in "[\\[\\]{}:,\"\\\\ a1\\-.eEtrufalsn0]{0,24}") {
             let reference: Result<serde_json::Value, _> = serde_json::from_str(&text);
             let ours = scan(text.as_bytes());
-            if let Err(parse_error) = &ours && parse_error.what.contains("twice") { return Ok(()); }
+            if let Err(parse_error) = &ours && parse_error.what.contains("duplicate") { return Ok(()); }
             prop_assert_eq!(ours.is_ok(), reference.is_ok(), "{:?}", ours);
         }
 

@@ -1,8 +1,8 @@
-//! A writer for JSON objects that embeds payloads as they are, without parsing them again.
+//! A JSON writer that embeds raw payloads without parsing them.
 
 use toolyard_protocol::text::push_json_string;
 
-/// Writes an array into a buffer, each item by `write`.
+/// Appends an array; `write` appends each item.
 pub fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Vec<u8>, T)) {
     out.push(b'[');
     for (i, item) in items.into_iter().enumerate() {
@@ -14,14 +14,14 @@ pub fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, write: im
     out.push(b']');
 }
 
-/// An array of objects as a document of its own; `fill` writes the members of one.
+/// An array of objects; `fill` writes the members of one.
 pub fn objects<T>(items: impl IntoIterator<Item = T>, fill: impl Fn(&mut Object<'_>, T)) -> Vec<u8> {
     let mut out = Vec::new();
     push_objects(&mut out, items, fill);
     out
 }
 
-/// The same, into a buffer.
+/// Appends an array of objects to a buffer.
 pub fn push_objects<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
@@ -34,7 +34,7 @@ pub fn push_objects<T>(
     });
 }
 
-/// Writes one object into a buffer; `end` closes it.
+/// Appends one object to a buffer; `end` closes it.
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -46,7 +46,7 @@ impl<'a> Object<'a> {
         Object { out, first: true }
     }
 
-    /// Writes the member's name and hands back the buffer for its value.
+    /// Writes the member's name and returns the buffer for its value.
     pub fn member(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.first {
             self.out.push(b',');

@@ -1,4 +1,4 @@
-//! MsgPack as JSON: for logs, where bytes are only counted, and for readers of JSON, who get them as base64.
+//! MsgPack to JSON: binary values become base64, or only their length for logs.
 
 use super::{ParseError, scan};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use std::fmt;
 use toolyard_protocol::blob;
 
-/// The value as compact JSON, bytes as base64.
+/// The value as compact JSON, binary values as base64.
 pub fn to_json(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
     write(bytes, blob::encode)
 }
 
-/// The value as compact JSON for a log: how many bytes there are, not which.
+/// The value as compact JSON for a log, binary values as their length.
 pub fn to_log(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
     write(bytes, |bytes| format!("[{} bytes]", bytes.len()))
 }
@@ -21,8 +21,8 @@ type FormatBytes = fn(&[u8]) -> String;
 fn write(bytes: &[u8], show: FormatBytes) -> Result<Vec<u8>, ParseError> {
     scan(bytes)?;
     let shown = ToJson(show).deserialize(&mut rmp_serde::Deserializer::from_read_ref(bytes));
-    // The scanner passed it, so what is left are keys that JSON has no place for.
-    let unshowable = ParseError { offset: 0, what: "it holds something that cannot be shown as JSON" };
+    // The scanner accepted it, so only a map key that JSON cannot represent is left.
+    let unshowable = ParseError { offset: 0, what: "a map key cannot be represented in JSON" };
     let shown = shown.map_err(|_| unshowable.clone())?;
     serde_json::to_vec(&shown).map_err(|_| unshowable)
 }
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for ToJson {
         while let Some((name, value)) = members.next_entry_seed(self, self)? {
             let name = match name {
                 Value::String(name) => name,
-                Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("a key that is no name")),
+                Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("non-scalar map key")),
                 other => other.to_string(),
             };
             map.insert(name, value);

@@ -1,4 +1,4 @@
-//! MsgPack as bytes: a strict scanner for what comes in, and the same as JSON.
+//! MsgPack: a strict scanner and a conversion to JSON.
 
 mod convert;
 mod scan;

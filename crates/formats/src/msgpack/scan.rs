@@ -1,8 +1,8 @@
-//! Checks MsgPack without recursion and without reserving what a length only claims.
+//! Validates MsgPack without recursion and without allocating by declared lengths.
 
 use std::fmt;
 
-/// The same bound as for JSON.
+/// The same limit as for JSON.
 pub const MAX_DEPTH: usize = crate::json::MAX_DEPTH;
 
 /// What is wrong, and at which byte.
@@ -12,10 +12,10 @@ pub struct ParseError {
     pub what: &'static str,
 }
 
-/// Checks that `bytes` is exactly one value: complete, of bounded depth, texts in UTF-8, nothing after it.
+/// Checks that `bytes` is exactly one complete value of limited depth, with strings in UTF-8.
 pub fn scan(bytes: &[u8]) -> Result<(), ParseError> {
     let mut at = 0;
-    // Values still to come in each open list or map.
+    // Values still expected in each open list or map.
     let mut open: Vec<u64> = Vec::new();
     loop {
         let start = at;
@@ -40,11 +40,11 @@ pub fn scan(bytes: &[u8]) -> Result<(), ParseError> {
     }
     match at == bytes.len() {
         true => Ok(()),
-        false => Err(ParseError { offset: at, what: "something follows the value" }),
+        false => Err(ParseError { offset: at, what: "data after the value" }),
     }
 }
 
-/// Passes one marker with its own data; gives how many values are inside it.
+/// Consumes one marker with its data and returns the number of values inside it.
 fn value(bytes: &[u8], at: &mut usize) -> Result<u64, ParseError> {
     let start = *at;
     let marker = take(bytes, at, 1)?[0];
@@ -53,9 +53,9 @@ fn value(bytes: &[u8], at: &mut usize) -> Result<u64, ParseError> {
         0x80..=0x8f => return Ok(u64::from(marker & 15) * 2),
         0x90..=0x9f => return Ok(u64::from(marker & 15)),
         0xa0..=0xbf => return text(bytes, at, u64::from(marker & 31)),
-        0xc1 => return Err(ParseError { offset: start, what: "0xc1 is no marker" }),
+        0xc1 => return Err(ParseError { offset: start, what: "0xc1 is not a marker" }),
         0xc4..=0xc6 => length(bytes, at, 1 << (marker - 0xc4))?,
-        // The type of an extension is one more byte.
+        // One more byte: the type of the extension.
         0xc7..=0xc9 => length(bytes, at, 1 << (marker - 0xc7))? + 1,
         0xca => 4,
         0xcb => 8,
@@ -88,7 +88,7 @@ fn length(bytes: &[u8], at: &mut usize, width: u64) -> Result<u64, ParseError> {
 fn take<'b>(bytes: &'b [u8], at: &mut usize, length: u64) -> Result<&'b [u8], ParseError> {
     let rest = bytes.get(*at..).unwrap_or_default();
     let taken = usize::try_from(length).ok().and_then(|length| rest.get(..length));
-    let taken = taken.ok_or(ParseError { offset: bytes.len(), what: "the value is cut off" })?;
+    let taken = taken.ok_or(ParseError { offset: bytes.len(), what: "the value is truncated" })?;
     *at += taken.len();
     Ok(taken)
 }
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_not_believed() {
+    fn wrong_lengths_and_markers_are_rejected() {
         for (bytes, what) in [
-            (&b"\xc1"[..], "no marker"),
+            (&b"\xc1"[..], "not a marker"),
             (b"\xa1\xff", "UTF-8"),
-            (b"\xdd\xff\xff\xff\xff", "cut off"),
-            (b"\xdf\xff\xff\xff\xff\xc0", "cut off"),
-            (b"\xc6\xff\xff\xff\xff", "cut off"),
-            (b"\xc9\xff\xff\xff\xff\x01", "cut off"),
+            (b"\xdd\xff\xff\xff\xff", "truncated"),
+            (b"\xdf\xff\xff\xff\xff\xc0", "truncated"),
+            (b"\xc6\xff\xff\xff\xff", "truncated"),
+            (b"\xc9\xff\xff\xff\xff\x01", "truncated"),
         ] {
             assert!(scan(bytes).unwrap_err().what.contains(what), "{bytes:?}");
         }

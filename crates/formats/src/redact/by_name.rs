@@ -1,11 +1,11 @@
-//! What the engine may see of JSON: redacted copies and flat members.
+//! Redaction by member name, and string members of flat objects: the engine's view of JSON.
 
 use crate::json::{self, Token, Tokenizer};
 use crate::msgpack;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Format, JsonView, Payload};
 
-/// The one implementation of [`JsonView`].
+/// Implements [`JsonView`].
 pub struct View;
 
 impl JsonView for View {
@@ -17,8 +17,7 @@ impl JsonView for View {
             object.end();
             out
         };
-        // Compact text is never longer than its source by more than the redaction marks; far larger payloads
-        // are not worth reading.
+        // Redaction shortens few payloads by that much, so far larger ones are not parsed at all.
         if payload.len() > cap.saturating_mul(4) {
             return Ok(omitted());
         }
@@ -39,7 +38,7 @@ impl JsonView for View {
     fn members(&self, text: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Error> {
         let broken = |what: String| Error::new(ErrorKind::Internal, format!("not a JSON object: {what}"));
         let members = json::members(text).map_err(|parse_error| broken(parse_error.to_string()))?;
-        let members = members.ok_or_else(|| broken("another kind of value".to_owned()))?;
+        let members = members.ok_or_else(|| broken("it has another type".to_owned()))?;
         Ok(names
             .iter()
             .map(|name| {
@@ -55,7 +54,7 @@ impl JsonView for View {
     }
 }
 
-/// Whether a member of this name is hidden when it holds a text.
+/// Whether a string member of this name is redacted.
 pub fn is_secret_name(name: &str) -> bool {
     Redaction::of(name) != Redaction::No
 }
@@ -112,7 +111,7 @@ fn needs_comma(out: &[u8], token: &Token<'_>) -> bool {
 #[derive(Clone, Copy, PartialEq)]
 enum Redaction {
     No,
-    /// Hidden unless it is a number or a boolean: `max_tokens: 100` is no secret.
+    /// Redacted unless it is a number or a boolean: `max_tokens: 100` is not a secret.
     TextOnly,
     Always,
 }
@@ -146,7 +145,7 @@ impl Redaction {
     }
 }
 
-/// Values that are secrets whatever they are called.
+/// Values that look like secrets, regardless of the member's name.
 fn looks_secret(text: &str) -> bool {
     const PREFIXES: &[&str] = &[
         "Bearer ",

@@ -1,4 +1,4 @@
-//! Hiding what must not be shown: members by their names, secrets by their values.
+//! Redaction: of members by name, of secrets by value.
 
 pub mod by_name;
 pub mod by_value;

@@ -1,22 +1,22 @@
-//! Makes a schema self-contained: files it refers to move into its `$defs`, and references follow them.
+//! Bundles a schema: embeds the files it references into its `$defs` and rewrites the references.
 
 use super::draft;
 use crate::doc::{Key, Node, Position, Problem, Value};
 
-/// A self-contained schema and the files it was made of.
+/// A self-contained schema and the files it includes.
 #[derive(Debug)]
 pub struct Bundled {
     pub json: Vec<u8>,
-    /// Paths relative to the yard, in the order they were met.
+    /// Paths relative to the yard, in order of first reference.
     pub files: Vec<String>,
 }
 
-/// Why a referenced file is not there.
+/// Why a referenced file cannot be used.
 pub struct FileError(pub String);
 
 type ReadFile<'f> = dyn FnMut(&str) -> Result<Node, FileError> + 'f;
 
-/// `schema` stands in the file `home` (a path relative to the yard). `read` gives other files of the yard.
+/// `schema` is in the file `home` (a path relative to the yard). `read` reads other files of the yard.
 pub fn bundle(schema: &Node, home: &str, read: &mut ReadFile<'_>) -> Result<Bundled, Problem> {
     let mut bundler = Bundler { read, files: Vec::new(), stack: vec![home.to_owned()], keyword: "$defs" };
     let (mut root, base) = bundler.root(schema, home)?;
@@ -45,7 +45,7 @@ pub fn bundle(schema: &Node, home: &str, read: &mut ReadFile<'_>) -> Result<Bund
 struct Bundler<'r, 'f> {
     read: &'r mut ReadFile<'f>,
     files: Vec<Embedded>,
-    /// Files being read, outermost first: a reference to one of them is a cycle.
+    /// Files that are being read, outermost first: a reference to one of them is a cycle.
     stack: Vec<String>,
     keyword: &'static str,
 }
@@ -56,14 +56,14 @@ struct Embedded {
     node: Option<Node>,
 }
 
-/// Whose references are being rewritten: which file they are relative to, and where it is embedded.
+/// The file that references are relative to, and the key under which it is embedded.
 struct RefScope<'p> {
     file: &'p str,
     key: Option<&'p str>,
 }
 
 impl Bundler<'_, '_> {
-    /// A schema that is nothing but a reference to a whole file is that file.
+    /// A schema that consists of a single reference to a whole file is replaced by that file.
     fn root(&mut self, schema: &Node, home: &str) -> Result<(Node, String), Problem> {
         if let Value::Map(entries) = &schema.value
             && let [(key, target)] = entries.as_slice()
@@ -87,7 +87,7 @@ impl Bundler<'_, '_> {
             Value::Map(entries) => {
                 for (key, member) in entries {
                     match key.text.as_str() {
-                        // Data, not schemas: a "$ref" in there is just a name.
+                        // Data, not schemas: a "$ref" in them is not a reference.
                         "const" | "enum" | "default" | "examples" => {}
                         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                             self.rewrite_named(member, scope, position)?;
@@ -102,7 +102,7 @@ impl Bundler<'_, '_> {
         }
     }
 
-    /// A map from names of the author's choice to schemas.
+    /// A map from arbitrary names to schemas.
     fn rewrite_named(
         &mut self,
         node: &mut Node,
@@ -124,7 +124,7 @@ impl Bundler<'_, '_> {
         position: Position,
     ) -> Result<(), Problem> {
         let Some(reference) = text(node) else { return Ok(()) };
-        // Positions inside other files would mislead; those problems point at the reference that led there.
+        // A position in another file would mislead; such problems are reported at the reference to that file.
         let position =
             if scope.key.is_none() && scope.file == self.stack[0] { node.position } else { position };
         let rewritten = match split(reference) {
@@ -154,13 +154,13 @@ impl Bundler<'_, '_> {
         format!("#/{}/{key}{fragment}", self.keyword)
     }
 
-    /// The key under which a file is embedded; reads it when it is new.
+    /// The key under which a file is embedded; reads the file on first use.
     fn file(&mut self, path: &str, position: Position) -> Result<String, Problem> {
         if self.stack.iter().any(|open| open == path) {
             let chain = self.stack.iter().map(String::as_str).chain([path]).collect::<Vec<_>>().join(" → ");
             return Err(Problem::new(
                 position,
-                format!("schema files refer to each other in a circle: {chain}"),
+                format!("schema files refer to each other in a cycle: {chain}"),
             )
             .hint("put schemas that need each other into one file"));
         }
@@ -169,7 +169,7 @@ impl Bundler<'_, '_> {
         }
         let mut node = (self.read)(path).map_err(|FileError(what)| missing(position, path, &what))?;
         if let Value::Map(entries) = &mut node.value {
-            // Embedded, the file is part of the whole and has no address of its own.
+            // An embedded file has no base URI or dialect of its own.
             entries.retain(|(key, _)| !matches!(key.text.as_str(), "$id" | "$schema"));
         }
         let key: String = path
@@ -223,7 +223,7 @@ enum Reference<'r> {
     Local(&'r str),
     /// A relative path, with the pointer after `#`.
     File { path: &'r str, pointer: &'r str },
-    /// An absolute address: known to the validator, or refused by it.
+    /// An absolute URI: known to the validator, or rejected by it.
     Absolute,
 }
 
@@ -249,7 +249,7 @@ fn resolve(file: &str, path: &str) -> Result<String, String> {
         match part {
             "" | "." => {}
             ".." => {
-                parts.pop().ok_or_else(|| format!("'$ref' {path:?} leads out of the yard"))?;
+                parts.pop().ok_or_else(|| format!("'$ref' {path:?} points outside the yard"))?;
             }
             name => parts.push(name),
         }
@@ -259,7 +259,7 @@ fn resolve(file: &str, path: &str) -> Result<String, String> {
 
 fn missing(position: Position, path: &str, what: &str) -> Problem {
     Problem::new(position, format!("the schema file {path} {what}"))
-        .hint("'$ref' is relative to the file it stands in")
+        .hint("'$ref' is relative to the file that contains it")
 }
 
 fn text(node: &Node) -> Option<&str> {
@@ -282,7 +282,7 @@ mod tests {
             Some(text) => {
                 read(DocumentFormat::Json, text.as_bytes()).map_err(|problem| FileError(problem.message))
             }
-            None => Err(FileError("is not there".to_owned())),
+            None => Err(FileError("does not exist".to_owned())),
         };
         bundle(&node, "tools/example/x.tool.yaml", &mut open)
             .map(|bundled| (String::from_utf8(bundled.json).unwrap(), bundled.files))
@@ -316,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn circles_escapes_and_missing_files_are_refused() {
-        let circle = [
+    fn cycles_escapes_and_missing_files_are_rejected() {
+        let cycle = [
             ("tools/a.json", r##"{"$ref":"b.json#/x"}"##),
             ("tools/b.json", r##"{"x":{"$ref":"a.json#"}}"##),
         ];
-        assert!(run("properties: {p: {$ref: ../a.json}}", &circle).unwrap_err().contains("circle"));
-        assert!(run("$ref: ../../../etc/passwd", &[]).unwrap_err().contains("out of the yard"));
+        assert!(run("properties: {p: {$ref: ../a.json}}", &cycle).unwrap_err().contains("cycle"));
+        assert!(run("$ref: ../../../etc/passwd", &[]).unwrap_err().contains("outside the yard"));
         assert!(run("$ref: /etc/passwd", &[]).unwrap_err().contains("relative"));
-        assert!(run("$ref: ./nope.json", &[]).unwrap_err().contains("is not there"));
+        assert!(run("$ref: ./nope.json", &[]).unwrap_err().contains("does not exist"));
     }
 }

@@ -1,9 +1,9 @@
-//! Finds references that lead back to themselves without looking deeper into the value: checking any value
-//! against such a schema would never end.
+//! Rejects reference cycles that never descend into the value: validation against such a schema would not
+//! terminate.
 
 use serde_json::Value;
 
-/// Keywords whose sub-schemas apply to the same place of the value.
+/// Keywords whose sub-schemas apply to the same location of the value.
 const IN_PLACE_LISTS: &[&str] = &["allOf", "anyOf", "oneOf"];
 const IN_PLACE: &[&str] = &["not", "if", "then", "else", "$ref", "$dynamicRef"];
 
@@ -14,14 +14,14 @@ pub fn reject(schema: &Value) -> Result<(), String> {
 
 struct Finder<'s> {
     root: &'s Value,
-    /// Sub-schemas known to end.
+    /// Sub-schemas without a cycle.
     done: Vec<*const Value>,
 }
 
 impl<'s> Finder<'s> {
-    /// Every sub-schema is a possible start of a cycle.
+    /// Starts a search at every sub-schema.
     fn visit_all(&mut self, value: &'s Value) -> Result<(), String> {
-        // The reader bounds the depth of documents, so this recursion is bounded.
+        // The parser limits the depth of documents, and with it this recursion.
         match value {
             Value::Object(members) => {
                 self.follow(value, &mut Vec::new())?;
@@ -38,7 +38,7 @@ impl<'s> Finder<'s> {
             return Ok(());
         }
         if path.contains(&here) {
-            return Err("a '$ref' refers to itself without end".to_owned());
+            return Err("a '$ref' refers to itself in an endless cycle".to_owned());
         }
         let Value::Object(members) = schema else { return Ok(()) };
         path.push(here);
@@ -60,7 +60,7 @@ impl<'s> Finder<'s> {
         Ok(())
     }
 
-    /// References by pointer within the document; the validator knows about all others.
+    /// Resolves references by pointer within the document; the validator handles all others.
     fn target(&self, reference: &str) -> Option<&'s Value> {
         let pointer = reference.strip_prefix('#')?;
         let decoded = pointer.replace("%25", "%").replace("%22", "\"");

@@ -1,4 +1,4 @@
-//! JSON Schema: compiled once at load, self-contained, and never fetched from anywhere.
+//! JSON Schema: self-contained schemas, compiled once at load; nothing is ever fetched.
 
 mod bundle;
 mod cycles;
@@ -8,16 +8,17 @@ pub use bundle::{Bundled, FileError, bundle};
 
 use fast_path::FastValidator;
 use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use toolyard_protocol::{Check, Payload, Violation, text::escape_control};
 
-/// Violations beyond this many are not listed; the first ones tell enough.
+/// The maximum number of violations that are listed.
 const MAX_VIOLATIONS: usize = 50;
 
 /// A compiled schema.
 pub struct Schema {
     validator: Validator,
-    /// For schemas of common keywords only: spares a value that fits the tree the validator needs.
+    /// For schemas with common keywords only: accepts a valid value without building the validator's tree.
     fast_path: Option<FastValidator>,
 }
 
@@ -54,14 +55,24 @@ impl Check for Schema {
         if self.validator.is_valid(&value) {
             return Ok(());
         }
-        // Masked: a value that breaks its schema may be a secret, and messages go to logs.
+        // Masked: an invalid value may be a secret, and messages go to logs.
         let violations = self.validator.iter_errors(&value).take(MAX_VIOLATIONS);
         Err(violations
-            .map(|error| Violation {
-                pointer: error.instance_path().to_string(),
-                message: error.masked().to_string(),
-            })
+            .map(|error| Violation { pointer: error.instance_path().to_string(), message: describe(&error) })
             .collect())
+    }
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Required { property: Value::String(name) } => {
+            format!("missing property '{}'", escape_control(name))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            format!("unknown property '{}'", escape_control(&unexpected.join("', '")))
+        }
+        _ => error.masked().to_string(),
     }
 }
 
@@ -75,7 +86,7 @@ pub(crate) fn draft(uri: &str) -> Option<jsonschema::Draft> {
     }
 }
 
-/// Fetches nothing, ever.
+/// Rejects every external reference.
 struct NoRetriever;
 
 impl jsonschema::Retrieve for NoRetriever {
@@ -108,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_member_is_a_member_whatever_its_name() {
-        // A reader that keeps raw texts under this name would show the validator another value than the tool gets.
+        // With serde_json's raw values, this name would show the validator another value than the tool gets.
         let schema =
             r#"{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false}"#;
         for value in [
@@ -145,7 +156,7 @@ mod tests {
             let error = Schema::compile(schema.as_bytes()).map(|_| ()).expect_err(schema);
             assert!(error.contains(what), "{schema}: {error}");
         }
-        // A tree refers to itself too, but each step goes deeper into the value.
+        // A tree schema refers to itself too, but each reference descends into the value.
         let tree = r##"{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}}}"##;
         assert_eq!(violations(tree, r#"{"children":[{"children":[{"children":5}]}]}"#).len(), 1);
     }

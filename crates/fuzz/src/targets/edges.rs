@@ -1,4 +1,4 @@
-//! The ways in: the HTTP edge from its first byte, and both kinds of pipe, in front of a whole engine with one tool.
+//! The edges: HTTP from the first byte, lines and frames over a stream, all with an engine that has one tool.
 
 use super::{Target, target};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +22,7 @@ use toolyard_protocol::{
 use toolyard_store::audit::{FileAuditLog, Options as AuditOptions};
 use toolyard_store::sqlite::open_cache;
 
-/// A stream that never ends is left after so long; that is no fault.
+/// A stream that never ends is dropped after this time, which is not a finding.
 const STREAM_TIMEOUT: Duration = Duration::from_millis(100);
 const MAX_BODY: usize = 16 * 1024;
 
@@ -72,7 +72,7 @@ pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
     ])
 }
 
-/// Sends the input, ends the sending, and reads all there is to read.
+/// Sends the input, closes the sending side, and reads the response.
 fn over_stream<F: Future<Output = ()>>(
     runtime: Rc<Runtime>,
     serve: impl Fn(DuplexStream) -> F,
@@ -81,7 +81,7 @@ fn over_stream<F: Future<Output = ()>>(
         let (ours, theirs) = tokio::io::duplex(256 * 1024);
         let (mut read, mut write) = tokio::io::split(ours);
         let exchange = async {
-            // Fails when the other side has heard enough.
+            // Fails when the server closes the connection early.
             let _ = write.write_all(input).await;
             let _ = write.shutdown().await;
             let mut answer = Vec::new();
@@ -96,7 +96,7 @@ fn over_stream<F: Future<Output = ()>>(
     }
 }
 
-/// A number for the statuses, codes and hints of an answer, whatever else it says.
+/// Hash of the statuses, codes, hints and messages of an answer.
 fn codes_in(answer: &str) -> u64 {
     let mut state = DefaultHasher::new();
     for prefix in ["HTTP/1.1 ", "\"code\":", "\"hint\":\"", "\"message\":\""] {
@@ -119,6 +119,7 @@ fn engine(folder: &Path) -> Result<Arc<Engine>, String> {
     let (jobs, redactor) = (LazyJobs::unavailable(), Arc::new(NoopRedactor));
     Ok(Arc::new(Engine {
         registry,
+        rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
         audit,
         cache,
         redactor,
@@ -155,7 +156,8 @@ fn echo() -> Result<Candidate, String> {
         input_schema: Some(Payload::json(SCHEMA)),
         output_schema: None,
     };
-    let schema = Schema::compile(SCHEMA.as_bytes()).map_err(|_| "the schema of echo".to_owned())?;
+    let schema =
+        Schema::compile(SCHEMA.as_bytes()).map_err(|_| "cannot compile the schema of echo".to_owned())?;
     let entry = Entry {
         limiter: Arc::new(ToolLimiter::new(&spec.behavior)),
         spec,

@@ -1,4 +1,4 @@
-//! Tool files of both formats, read as a yard reads them: down to schemas, templates, programs and limits.
+//! Tool files of both formats, loaded as in a yard, including schemas, templates, programs and limits.
 
 use super::{Target, kind_of, target};
 use std::path::Path;

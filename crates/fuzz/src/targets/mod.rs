@@ -1,5 +1,5 @@
-//! What is fuzzed. A target takes bytes and gives a number for the way it answered, so that inputs that lead to new
-//! answers are built upon.
+//! The fuzz targets. A target takes bytes and returns a number for the kind of its answer, so that inputs
+//! that lead to new kinds are mutated further.
 
 mod edges;
 mod files;
@@ -13,10 +13,10 @@ pub struct Target {
     pub run: Box<TargetFn>,
 }
 
-/// From an input to the kind of its answer.
+/// Maps an input to the kind of its answer.
 pub type TargetFn = dyn Fn(&[u8]) -> u64;
 
-/// Every target; `folder` is theirs to write in.
+/// Every target; they write only to `folder`.
 pub fn all(folder: &Path) -> Result<Vec<Target>, String> {
     let mut targets = parsers::targets();
     targets.extend(files::targets(folder)?);
@@ -28,7 +28,7 @@ fn target(name: &'static str, run: impl Fn(&[u8]) -> u64 + 'static) -> Target {
     Target { name, run: Box::new(run) }
 }
 
-/// A number for an answer: its words without numbers and names, which differ from input to input.
+/// Hash of the words of an answer without numbers and names, which differ from input to input.
 fn kind_of(answer: &str) -> u64 {
     let mut state = DefaultHasher::new();
     let mut quoted = false;

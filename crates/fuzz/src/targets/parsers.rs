@@ -1,4 +1,4 @@
-//! Readers that take bytes and touch nothing else.
+//! Parsers without side effects.
 
 use super::{Target, kind_of, target};
 use bytes::Bytes;
@@ -44,7 +44,7 @@ fn message_kind(message: Result<Message, Reject>) -> u64 {
         Ok(Message::Notification(notification)) => notification.params,
         Ok(Message::Request(request)) => request.params,
     };
-    // Whatever the method says, every reader of parameters must bear them.
+    // Every parser of parameters gets them, whatever the method.
     let words = [
         initialize::read_initialize(&params).err(),
         tools::read_call(&params).err(),
@@ -59,7 +59,7 @@ fn message_kind(message: Result<Message, Reject>) -> u64 {
     kind_of(&words.map(Option::unwrap_or_default).join(" . "))
 }
 
-/// Whole and in two pieces, which must come to the same.
+/// Decodes the input whole and in two pieces, which must give the same frames.
 fn framing(input: &[u8]) -> u64 {
     let whole = frames(&[input]);
     let (first, second) = input.split_at(input.len() / 2);
@@ -90,7 +90,7 @@ fn dialog_line(input: &[u8]) -> u64 {
     }
 }
 
-/// As an argument, a page, an address and a JSON document.
+/// As a text, a page, a URL and a JSON document.
 fn templates(input: &[u8]) -> u64 {
     let source = String::from_utf8_lossy(input);
     let arguments = Payload::json(r#"{"a":"x y/é","n":7,"list":[1,2,3],"deep":{"b":null}}"#);
@@ -112,7 +112,7 @@ fn templates(input: &[u8]) -> u64 {
     kind
 }
 
-/// The first line is the template, the second an address to match.
+/// The first line is the template, the second a URI to match.
 fn uri_template(input: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(input);
     let (source, uri) = text.split_once('\n').unwrap_or((&text, &text));

@@ -1,4 +1,4 @@
-//! A typed tool as an entry of the registry.
+//! Registry entries of typed tools.
 
 use std::sync::Arc;
 use toolyard_engine::{Candidate, Entry, Run, RunFuture, Runner, ToolLimiter};
@@ -9,12 +9,12 @@ use toolyard_protocol::{
 };
 use toolyard_wire::typed::{Typed, TypedSpec};
 
-/// What `list` shows instead of a file.
+/// Shown by `list` instead of a file.
 const SOURCE: &str = "builtin";
 
 pub fn candidate(tool: Arc<dyn Typed>) -> Result<Candidate, NameError> {
     let spec = spec(tool.spec())?;
-    // A job is made only of arguments that the tool takes; without a job the run itself refuses them.
+    // Arguments of a job are checked before it is created; without a job the run itself checks them.
     let input = (spec.timing != Timing::Sync).then(|| Box::new(TypedCheck(tool.clone())) as Box<dyn Check>);
     let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
     let entry = Entry {
@@ -58,7 +58,7 @@ fn exposed(name: &str) -> Result<ExposedName, NameError> {
     ExposedName::parse(&name.strip_prefix("yard.").unwrap_or(name).replace('.', "_"))
 }
 
-/// A length before each part keeps two parts from being read as one.
+/// Length-prefixed, so that different parts cannot hash alike.
 fn digest(typed: &TypedSpec, version: &str) -> Digest {
     let mut hasher = blake3::Hasher::new();
     let (input, output) = (typed.input_schema.bytes(), typed.output_schema.bytes());
@@ -68,7 +68,7 @@ fn digest(typed: &TypedSpec, version: &str) -> Digest {
     Digest(*hasher.finalize().as_bytes())
 }
 
-/// Runs in this process: nothing is started, and dropping the future ends it.
+/// Runs the tool in this process; dropping the future cancels it.
 struct InProcessRunner(Arc<dyn Typed>);
 
 impl Runner for InProcessRunner {
@@ -97,15 +97,15 @@ fn check_output_size(spec: &ToolSpec, response: Payload) -> Result<Payload, Erro
         return Ok(response);
     }
     let message = format!(
-        "the response of '{}' has {} bytes; at most {} are given",
+        "the response of '{}' has {} bytes; the maximum is {}",
         spec.exposed,
         response.len(),
         spec.limits.output
     );
-    Err(Error::new(ErrorKind::OutputTooLarge, message).hint("ask for less: a smaller limit or a part"))
+    Err(Error::new(ErrorKind::OutputTooLarge, message).hint("request less: a smaller limit or a part"))
 }
 
-/// The rule of the type, for those who ask before the run.
+/// Checks arguments against the request type before the run.
 struct TypedCheck(Arc<dyn Typed>);
 
 impl Check for TypedCheck {

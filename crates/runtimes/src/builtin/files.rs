@@ -1,4 +1,4 @@
-//! Files of the yard that a caller names: opened beneath its root, whatever the name tries.
+//! Opens files of the yard by a caller's path, strictly beneath the yard's root.
 
 use crate::beneath::{self, LinkPolicy};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
 
-/// The folder files may come from, and the one inside it that they may not.
+/// The readable root folder, and the state folder inside it, which is not readable.
 pub struct YardFiles {
     root: PathBuf,
     state: PathBuf,
@@ -18,20 +18,20 @@ impl YardFiles {
         YardFiles { root, state }
     }
 
-    /// A regular file, for reading. Names are relative to the yard's root; a link may not lead out of it.
+    /// Opens a regular file for reading. The path is relative to the yard's root and must not leave it.
     pub fn open(&self, name: &str) -> Result<File, Error> {
         let file = open_beneath(&self.root, name).map_err(|error| open_error(name, &error))?;
         let meta = file.metadata().map_err(|error| open_error(name, &error))?;
         if !meta.is_file() {
-            return Err(Error::new(ErrorKind::InvalidInput, "'file_path' names something that is no file"));
+            return Err(Error::new(ErrorKind::InvalidInput, "'file_path' is not a regular file"));
         }
-        // By the file that was opened, not by its name: a link or another spelling leads to it too.
+        // Checks the opened file, not the path, which may contain links.
         let opened = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let opened = opened.map_err(|error| open_error(name, &error))?;
         let state = std::fs::canonicalize(&self.state).unwrap_or_else(|_| self.state.clone());
         if opened.starts_with(&state) {
-            return Err(Error::new(ErrorKind::Forbidden, "'file_path' lies in the yard's state folder")
-                .hint("the state folder holds the audit log and is never given out"));
+            return Err(Error::new(ErrorKind::Forbidden, "'file_path' is in the yard's state folder")
+                .hint("files of the state folder, such as the audit log, cannot be read"));
         }
         Ok(file)
     }
@@ -46,24 +46,24 @@ fn open_beneath(root: &Path, name: &str) -> std::io::Result<File> {
 fn open_error(name: &str, error: &std::io::Error) -> Error {
     let (kind, what, hint) = match error.raw_os_error() {
         Some(libc::EXDEV) => {
-            (ErrorKind::Forbidden, "'file_path' leads out of the yard", "name a file beneath the yard's root")
+            (ErrorKind::Forbidden, "'file_path' leads out of the yard", "use a path inside the yard")
         }
         Some(libc::ENOENT | libc::ENOTDIR) => (
             ErrorKind::ResourceNotFound,
-            "there is no such file in the yard",
+            "file not found in the yard",
             "'file_path' is relative to the yard's root",
         ),
         Some(libc::EACCES | libc::EPERM) => {
-            (ErrorKind::Forbidden, "the file may not be read by the server", "change its mode or its owner")
+            (ErrorKind::Forbidden, "the server may not read the file", "change its mode or its owner")
         }
         Some(libc::ELOOP) => {
-            (ErrorKind::InvalidInput, "'file_path' goes through too many links", "name the file itself")
+            (ErrorKind::InvalidInput, "'file_path' goes through too many links", "use the file's own path")
         }
         _ if name.contains('\0') => {
             (ErrorKind::InvalidInput, "'file_path' contains a NUL character", "remove it")
         }
         _ => {
-            let message = format!("the file cannot be opened: {error}");
+            let message = format!("cannot open the file: {error}");
             return Error::new(ErrorKind::Unavailable, message);
         }
     };

@@ -1,6 +1,6 @@
-//! Which built-in tools are on. None, unless the owner says so.
+//! Groups of built-in tools and which of them are enabled; by default none.
 
-/// What is turned on together.
+/// Tools that are enabled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// `yard.*`

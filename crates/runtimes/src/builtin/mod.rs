@@ -1,4 +1,4 @@
-//! Tools that are part of the program. A new one is one file and one line in [`TOOLS`].
+//! Built-in tools. A new tool is one file and one line in [`TOOLS`].
 
 mod annotation;
 mod artifact;
@@ -25,7 +25,7 @@ use toolyard_engine::Candidate;
 use toolyard_protocol::name::NameError;
 use toolyard_wire::typed::{Typed, typed};
 
-/// Every built-in tool, with the group that turns it on.
+/// Every built-in tool, with the group that enables it.
 pub const TOOLS: &[Builtin] = &[
     Builtin(Group::Echo, |_| typed(yard::echo::Echo)),
     Builtin(Group::Echo, |s| typed(yard::ping::Ping(s.clone()))),
@@ -65,7 +65,7 @@ impl Builtin {
     }
 }
 
-/// The selected tools, ready for the registry. An error means that a tool's constant is no name.
+/// Registry candidates of the selected tools. Fails if the name constant of a tool is invalid.
 pub fn candidates(services: &Arc<Services>, on: &Selection) -> Result<Vec<Candidate>, NameError> {
     let selected = TOOLS.iter().filter(|tool| on.has(tool.0));
     selected.map(|tool| entry::candidate(tool.make(services).into())).collect()

@@ -1,4 +1,4 @@
-//! What built-in tools work with. Made once, shared by all of them.
+//! Services that all built-in tools share.
 
 use super::config::ConfigView;
 use super::files::YardFiles;
@@ -13,10 +13,10 @@ use toolyard_store::Blobs;
 use toolyard_wire::typed;
 
 pub struct Services {
-    /// Weak: the registry holds the tools.
+    /// Weak, because the registry owns the tools.
     pub registry: Weak<Registry>,
     pub config: Arc<dyn ConfigView>,
-    /// Jobs, and through them events.
+    /// Jobs and events.
     pub jobs: LazyJobs,
     pub stores: LazyStores,
     pub files: YardFiles,
@@ -24,7 +24,7 @@ pub struct Services {
     pub random: Arc<dyn Random>,
 }
 
-/// What outlives the process, apart from jobs and events.
+/// Persistent stores other than jobs and events.
 pub struct Stores {
     pub artifacts: Arc<dyn ArtifactStore>,
     pub annotations: Arc<dyn AnnotationStore>,
@@ -49,7 +49,7 @@ impl Services {
         new_id(self.clock.as_ref(), self.random.as_ref())
     }
 
-    /// Tells whoever listens that something happened.
+    /// Appends an event to the event log.
     pub async fn emit_event(&self, kind: &str, subject: Id, data: &impl Serialize) -> Result<(), Error> {
         let data = typed::write(data, Format::Json)?;
         let event =
@@ -61,10 +61,10 @@ impl Services {
 
 type OpenStores = Box<dyn Fn() -> Result<Stores, Error> + Send + Sync>;
 
-/// The way to the stores: opened by the first who needs one, so that listing tools touches no file.
+/// Stores that are opened on first use, so that listing tools opens no file.
 pub struct LazyStores {
     opened: OnceLock<Stores>,
-    /// Held while opening, so that it happens once. A failure is tried again by the next who comes.
+    /// Locked while opening, so that it happens once. After a failure the next call tries again.
     open: Mutex<OpenStores>,
 }
 
@@ -73,9 +73,9 @@ impl LazyStores {
         LazyStores { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
     }
 
-    /// For those who keep nothing.
+    /// For a program without stores.
     pub fn unavailable() -> LazyStores {
-        LazyStores::new(|| Err(Error::new(ErrorKind::Unavailable, "nothing is kept here")))
+        LazyStores::new(|| Err(Error::new(ErrorKind::Unavailable, "no stores are available here")))
     }
 
     pub fn get(&self) -> Result<&Stores, Error> {

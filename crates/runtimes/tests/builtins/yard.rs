@@ -26,10 +26,7 @@ async fn arguments_that_do_not_fit_are_told_with_their_places() {
     let fixture = Fixture::new();
     let error = fixture.err("echo", json!({"mesage": "x"})).await;
     assert_eq!(error.kind, ErrorKind::InvalidInput);
-    assert_eq!(
-        error.message,
-        "the arguments do not fit 'yard.echo': at the value itself: 'message' is missing (and 1 more)"
-    );
+    assert_eq!(error.message, "invalid arguments for 'yard.echo': 'message' is missing (and 1 more)");
     assert_eq!(error.details.violations[1].message, "unknown member; did you mean 'message'?");
     // A tool that is a job says the same, before there is a job.
     let error = fixture.err("job.sleep", json!({"milliseconds": 30001})).await;

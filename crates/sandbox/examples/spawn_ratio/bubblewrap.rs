@@ -1,8 +1,8 @@
-//! Bubblewrap told to build the sandbox that we build: the same places, links, devices and private folders, the same
-//! namespaces, no capabilities, a session of its own, death with its parent, and our own system call filter.
+//! Bubblewrap configured to build the same sandbox: the same mounts, links, devices and private folders, the
+//! same namespaces, no capabilities, a new session, death with its parent, and our seccomp filter.
 //!
-//! What it cannot do and is spared: Landlock, resource limits, the small files of `/etc`, the mask over `/proc/keys`.
-//! What it does each time and we do once: an empty network and ipc namespace, the view.
+//! Not compared, because it cannot do it: Landlock, resource limits, the small files of `/etc`, the mask over
+//! `/proc/keys`. It creates the network and ipc namespaces and the view on each run; we create them once.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -17,28 +17,28 @@ const BUBBLEWRAP: &str = "/usr/bin/bwrap";
 
 pub struct Bubblewrap {
     arguments: Vec<String>,
-    /// Inherited by each bubblewrap, which reads it to its end.
+    /// Inherited by each bubblewrap process, which reads it to its end.
     filter: File,
 }
 
 impl Bubblewrap {
-    /// Asks a program inside our sandbox what it sees, and arranges for the same.
+    /// Derives the arguments from the mounts and links that a program inside our sandbox sees.
     pub async fn like(launcher: &Launcher) -> Result<Bubblewrap, Failed> {
         if !std::path::Path::new(BUBBLEWRAP).exists() {
-            return Err(format!("{BUBBLEWRAP} is not there (Debian package bubblewrap)").into());
+            return Err(format!("{BUBBLEWRAP} not found (Debian package bubblewrap)").into());
         }
         let mut arguments = namespaces(launcher.level());
         let mounts =
             through_launcher(launcher, SandboxLevel::Full, &["/bin/cat", "/proc/self/mountinfo"]).await?;
-        let mut wanted: Vec<Vec<String>> = Vec::new();
+        let mut mount_arguments: Vec<Vec<String>> = Vec::new();
         for mount in String::from_utf8(mounts)?.lines() {
-            let argument = mount_argument(mount).ok_or("mountinfo is not as expected")?;
-            // A copied view has a `/proc` below its own; bubblewrap needs one.
-            if !wanted.contains(&argument) {
-                wanted.push(argument);
+            let argument = mount_argument(mount).ok_or("cannot parse mountinfo")?;
+            // A copied view has two `/proc` mounts; bubblewrap needs one.
+            if !mount_arguments.contains(&argument) {
+                mount_arguments.push(argument);
             }
         }
-        arguments.extend(wanted.into_iter().flatten());
+        arguments.extend(mount_arguments.into_iter().flatten());
         let find = ["/usr/bin/find", "/", "-xdev", "-type", "l", "-printf", "%l\\n%p\\n"];
         let links = String::from_utf8(through_launcher(launcher, SandboxLevel::Full, &find).await?)?;
         let links: Vec<&str> = links.lines().collect();
@@ -59,17 +59,17 @@ impl Bubblewrap {
 }
 
 fn namespaces(level: TreeLevel) -> Vec<String> {
-    // The mount namespace comes by itself. Root's programs are in no user namespace of ours either.
+    // Bubblewrap always creates a mount namespace. Programs of root get no user namespace from us either.
     let users = (level == TreeLevel::UserPidNamespace).then_some("--unshare-user");
     let others = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"];
     let rest = ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--chdir", "/"];
     users.into_iter().chain(others).chain(rest).map(str::to_owned).collect()
 }
 
-/// One line of `/proc/self/mountinfo` as the option that brings it about; nothing for the root and for the mask.
+/// Bubblewrap's option for one line of `/proc/self/mountinfo`; empty for the root and the mask.
 fn mount_argument(line: &str) -> Option<Vec<String>> {
-    let (place, kind) = line.split_once(" - ")?;
-    let (at, kind) = (place.split(' ').nth(4)?, kind.split(' ').next()?);
+    let (target, kind) = line.split_once(" - ")?;
+    let (at, kind) = (target.split(' ').nth(4)?, kind.split(' ').next()?);
     let words: Vec<&str> = match (at, kind) {
         ("/" | "/proc/keys", _) => vec![],
         (at, "proc") => vec!["--proc", at],
@@ -81,7 +81,7 @@ fn mount_argument(line: &str) -> Option<Vec<String>> {
 }
 
 fn filter(program: &[u8]) -> Result<File, Failed> {
-    // SAFETY: the descriptor is new and ours alone. It is inherited, which is what it is for.
+    // SAFETY: the descriptor is new and has no other owner. It is inherited on purpose.
     let mut file = unsafe {
         match libc::memfd_create(c"filter".as_ptr(), 0) {
             -1 => return Err(std::io::Error::last_os_error().into()),

@@ -1,10 +1,10 @@
-//! What the launcher and its sandbox cost: CPU and wall time of one `Launcher::run` against a bare `posix_spawn`
-//! with pipes of the same program in the same process, and against bubblewrap building the same sandbox. Run by root, all
-//! of it is measured once more as an ordinary user.
-//! `cargo run --release -p toolyard-runtimes --example spawn_ratio [n]`
+//! Measures the cost of the launcher and its sandbox: CPU and wall time of one `Launcher::run` compared with
+//! a bare `posix_spawn` with pipes, and with bubblewrap building the same sandbox. If run by root, it also
+//! measures as an ordinary user.
+//! `cargo run --release -p toolyard-sandbox --example spawn_ratio [n]`
 //!
-//! CPU is that of this process and of every process it was the cause of, each waited for. What the kernel does later
-//! on its own threads, as when it takes namespaces apart, is in nobody's figure.
+//! CPU time is that of this process and all its descendants. Work on kernel threads, such as the removal of
+//! namespaces, is not included.
 #![allow(clippy::print_stdout, reason = "a measurement prints its result")]
 
 mod bubblewrap;
@@ -22,7 +22,7 @@ use bubblewrap::Bubblewrap;
 
 const PROGRAM: &str = "/bin/cat";
 const INPUT: &[u8] = &[b'x'; 100];
-/// The two are measured in turns, so that a busy neighbour burdens both.
+/// The variants are measured in turn, so that other load affects all of them.
 const ROUNDS: u32 = 10;
 
 type Failed = Box<dyn Error + Send + Sync>;
@@ -30,7 +30,7 @@ type Outcome = Result<(), Failed>;
 
 fn main() -> Outcome {
     let runs: u32 = std::env::args().nth(1).map_or(Ok(1000), |n| n.parse())? / ROUNDS;
-    // SAFETY: plain calls. Orphans come to us, so that their time is counted.
+    // SAFETY: plain calls. As a subreaper, this process also counts the time of orphans.
     let uid = unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         libc::geteuid()
@@ -65,7 +65,7 @@ fn as_an_ordinary_user() -> Outcome {
     }
 }
 
-/// One launcher at every level of confinement it gives, and bubblewrap doing the same as the strongest.
+/// Compares one launcher at every sandbox level with bubblewrap at the strongest.
 fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     let sandboxes = SandboxLevel::ALL.into_iter().rev().filter(|level| *level <= launcher.sandbox_level());
     let mut sandboxes: Vec<(SandboxLevel, Cost)> = sandboxes.map(|level| (level, Cost::default())).collect();
@@ -77,7 +77,7 @@ fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     for _ in 0..ROUNDS {
         bare.add(|| (0..runs).try_for_each(|_| bare_spawn()))?;
         for (level, cost) in &mut sandboxes {
-            // On a worker, as in the daemon: outside one, each wake-up would cross threads.
+            // On a worker thread, as in the daemon: otherwise each wake-up would cross threads.
             let (launcher, level) = (Arc::clone(launcher), *level);
             let batch = async move {
                 for _ in 0..runs {
@@ -104,7 +104,7 @@ fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     Ok(())
 }
 
-/// The standard library uses `posix_spawn` as long as nothing is asked that it can't do.
+/// The standard library uses `posix_spawn` for this command.
 fn bare_spawn() -> Outcome {
     echo(&mut std::process::Command::new(PROGRAM))
 }
@@ -153,16 +153,15 @@ impl Cost {
         let (cpu, wall) = (cpu_time(), Instant::now());
         batch()?;
         self.wall += wall.elapsed();
-        // The last launchers are counted once they are reaped, and bubblewrap leaves its inner process to whoever adopts
-        // orphans.
+        // Launchers are counted once they are reaped, and bubblewrap leaves its inner process as an orphan.
         std::thread::sleep(Duration::from_millis(100));
-        // SAFETY: only children that nobody waits for are left.
+        // SAFETY: no other code waits for the remaining children.
         while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
         self.cpu += cpu_time() - cpu;
         Ok(())
     }
 
-    /// Of one run in microseconds, and as a multiple of `bare`.
+    /// Prints the time per run in microseconds, and as a multiple of `bare`.
     fn print(&self, name: &str, bare: &Cost, runs: u32) {
         let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
         let ratio = |time: Duration, bare: Duration| time.as_secs_f64() / bare.as_secs_f64();
@@ -171,7 +170,7 @@ impl Cost {
     }
 }
 
-/// User and system time of this process and of every descendant that was waited for.
+/// User and system time of this process and of its reaped descendants.
 fn cpu_time() -> Duration {
     [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(rusage).sum()
 }

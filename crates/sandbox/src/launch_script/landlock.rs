@@ -1,4 +1,4 @@
-//! Landlock rules: the same view once more inside namespaces, the only one without them.
+//! Landlock rules: a second barrier inside namespaces, the only one without them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
 
 const READ_EXECUTE: u64 = EXECUTE | READ_FILE | READ_DIR;
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
-/// What of `/proc` is about the machine and not about other processes.
+/// Entries of `/proc` about the machine, not about other processes.
 const PROC: [&str; 9] = [
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -35,10 +35,10 @@ const PROC: [&str; 9] = [
     "/proc/sys/kernel",
     "/proc/sys/vm",
 ];
-/// Siblings of a hidden path that are granted one by one.
+/// Maximum number of siblings of hidden paths, which are granted one by one.
 const MAX_SIBLINGS: usize = 2000;
 
-/// The version of Landlock this kernel has; 0 is none.
+/// The Landlock ABI version of this kernel; 0 if it has no Landlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Abi(pub i64);
 
@@ -46,7 +46,7 @@ impl Abi {
     pub fn detect() -> Abi {
         const VERSION: libc::c_int = 1;
         let nothing = std::ptr::null::<u8>();
-        // SAFETY: with this flag the call only tells its version.
+        // SAFETY: with this flag the call only returns the version.
         Abi(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0usize, VERSION) }.max(0))
     }
 
@@ -69,7 +69,7 @@ pub fn write(
     let abi = system.abi;
     if abi.0 == 0 {
         return match confinement.level {
-            // Inside namespaces it is a second wall behind the first.
+            // Inside namespaces Landlock is an additional barrier only.
             SandboxLevel::Full => Ok(()),
             _ => Err(confinement_error("this kernel has no Landlock", libc::EOPNOTSUPP)),
         };
@@ -101,7 +101,7 @@ impl Rules<'_> {
     fn inside_namespaces(&mut self, mounts: &[Mount]) {
         self.grant(Path::new("/"), READ_EXECUTE, true);
         self.grant(Path::new("/tmp"), self.write_rights(), true);
-        // The view has nothing else in it.
+        // The view contains only these device nodes.
         self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
         for mount in mounts.iter().filter(|mount| mount.access == Access::Write) {
             self.grant(&mount.path, self.write_rights(), mount.is_dir);
@@ -131,16 +131,16 @@ impl Rules<'_> {
         let mut left = MAX_SIBLINGS;
         for mount in mounts.iter().filter(|mount| mount.access != Access::Hidden) {
             let access = if mount.access == Access::Write { self.write_rights() } else { READ_EXECUTE };
-            // A path granted inside a hidden one is meant.
+            // A path granted inside a hidden folder stays granted.
             let inside: Vec<&PathBuf> = hidden.iter().filter(|path| path.starts_with(&mount.path)).collect();
             self.grant_except_hidden(&mount.path, access, mount.is_dir, &inside, &mut left)?;
         }
         Ok(())
     }
 
-    /// Rules hold for everything below, so a folder with something hidden in it is granted piece by piece. Names
-    /// in it stay visible, in the hidden part too: without them Python finds no module in the yard, and whether
-    /// a name exists can't be kept from a program without a mount namespace anyway.
+    /// Landlock rules apply to everything below a path, so a folder that contains a hidden path is granted
+    /// entry by entry. Names stay listable, also in the hidden part: Python needs them to import modules, and
+    /// without a mount namespace the existence of a name cannot be hidden anyway.
     fn grant_except_hidden(
         &mut self,
         path: &Path,
@@ -162,7 +162,7 @@ impl Rules<'_> {
             let entry = entry.map_err(failed)?;
             *left = left.checked_sub(1).ok_or_else(|| {
                 confinement_error(
-                    format!("too many entries beside what is hidden in {}", path.display()),
+                    format!("too many entries beside hidden paths in {}", path.display()),
                     libc::E2BIG,
                 )
             })?;
@@ -180,7 +180,7 @@ impl Rules<'_> {
         }
     }
 
-    /// All but making devices.
+    /// All handled rights except creating devices.
     fn write_rights(&self) -> u64 {
         self.handled & !(MAKE_CHAR | MAKE_BLOCK)
     }

@@ -1,5 +1,5 @@
-//! A confinement written out as the steps that bring it about. Everything is decided here; the launcher only
-//! does as told, and says which step it could not do.
+//! Compiles a confinement into a launch script. All decisions are made here; the launcher only runs the steps
+//! and reports which one failed.
 
 mod landlock;
 mod mounts;
@@ -20,23 +20,23 @@ pub use op::{FD_VIEW, TAG_LISTENER, TAG_VIEW};
 pub use shared_namespaces::SharedNamespaces;
 pub use system::SystemView;
 
-/// What no tool may exceed even where its cap comes from elsewhere: one step late is early enough.
+/// Added to RLIMIT_CPU, which is only a backstop: the limit monitor enforces the exact limit first.
 const CPU_GRACE_SECONDS: u64 = 1;
-/// Processes in the tool's user namespace that are not the tool's: the launcher and its init.
+/// The launcher and its init, which count as processes of the tool's user namespace.
 const LAUNCHER_PROCESSES: u64 = 2;
 
 /// The steps for one child.
 pub struct LaunchScript {
     bytes: Vec<u8>,
-    /// Where each step begins.
+    /// Offset of each step.
     steps: Vec<usize>,
-    /// What of the machine is shown, and what of that is masked again.
+    /// Host paths that are visible in the view, and those masked in it.
     pub shown: Vec<PathBuf>,
     pub masked: Vec<PathBuf>,
 }
 
 impl LaunchScript {
-    /// The steps that make a view and hand it over to be pooled: it holds nothing that belongs to one run alone.
+    /// The steps that create a view and send it to the daemon's pool; nothing in it is specific to one run.
     pub fn view(confinement: &Confinement, system: &SystemView) -> Result<LaunchScript, ChildError> {
         let mut script = LaunchScript::empty();
         script.step(op::SEND_VIEW);
@@ -44,7 +44,7 @@ impl LaunchScript {
         script.finish(libc::CLONE_NEWNS)
     }
 
-    /// `None`: there is nothing to do. `pooled`: the view comes from outside.
+    /// `None` if no steps are needed. `pooled`: a pooled view is entered instead of creating one.
     pub fn new(
         confinement: &Confinement,
         system: &SystemView,
@@ -60,7 +60,7 @@ impl LaunchScript {
             SandboxLevel::None => 0,
             SandboxLevel::Landlock => {
                 if confinement.network == Network::Hosts {
-                    return Err(confinement_error("a list of hosts needs the full level", libc::EOPNOTSUPP));
+                    return Err(confinement_error("a host list needs sandbox level full", libc::EOPNOTSUPP));
                 }
                 0
             }
@@ -84,7 +84,7 @@ impl LaunchScript {
             }
             script.step(op::DROP_PRIVILEGES);
             landlock::write(&mut script, confinement, system, &resolved.mounts)?;
-            // The last step: it forbids what the others do.
+            // Last, because it denies system calls that the other steps need.
             script.step(op::FILTER).block(&system.filter(confinement));
         }
         if script.steps.is_empty() {
@@ -111,7 +111,7 @@ impl LaunchScript {
         &self.bytes
     }
 
-    /// The error for a step the launcher could not do.
+    /// The error for a step that failed in the launcher.
     pub fn step_error(&self, step: i32, source: io::Error) -> ChildError {
         let at = usize::try_from(step).ok().and_then(|step| self.steps.get(step));
         let step =
@@ -119,7 +119,7 @@ impl LaunchScript {
         ChildError::Confinement { step, source }
     }
 
-    /// Enters what can be shared; gives the flags of the namespaces that must be made: network, ipc.
+    /// Adds steps that join shared namespaces; returns the clone flags of those to create: (network, ipc).
     fn join_namespaces(&mut self, network: Network, system: &SystemView) -> (i32, i32) {
         let own = if network == Network::Allow { 0 } else { libc::CLONE_NEWNET };
         if system.shared.is_none() {
@@ -170,7 +170,7 @@ impl LaunchScript {
         self
     }
 
-    /// A path in the new root: without the leading slash.
+    /// Appends a path relative to the new root: without the leading slash.
     fn root_relative(&mut self, path: &Path) -> &mut LaunchScript {
         let bytes = path.as_os_str().as_bytes();
         self.text(bytes.strip_prefix(b"/").unwrap_or(bytes))
@@ -183,12 +183,12 @@ impl LaunchScript {
     }
 }
 
-/// A confinement that is refused before anything is started.
+/// The error for a confinement that is rejected before the launcher starts.
 fn confinement_error(step: impl Into<String>, errno: i32) -> ChildError {
     ChildError::Confinement { step: step.into(), source: io::Error::from_raw_os_error(errno) }
 }
 
-/// A step in words, from its bytes.
+/// Decodes a step for an error message.
 fn describe(step: &[u8]) -> Option<String> {
     let (op, rest) = step.split_first()?;
     let texts = |skip: usize| {
@@ -197,28 +197,28 @@ fn describe(step: &[u8]) -> Option<String> {
         (next(), next())
     };
     Some(match *op {
-        op::ROOT => "make an empty root".into(),
-        op::DIR => format!("make the folder /{}", texts(4).0),
-        op::SYMLINK => format!("make the link /{}", texts(0).1),
-        op::FILE => format!("make the file /{}", texts(0).0),
-        op::BIND => format!("show {}", texts(4).0),
-        op::TMPFS => format!("mount a private folder at /{}", texts(4).1),
+        op::ROOT => "create an empty root".into(),
+        op::DIR => format!("create the folder /{}", texts(4).0),
+        op::SYMLINK => format!("create the link /{}", texts(0).1),
+        op::FILE => format!("create the file /{}", texts(0).0),
+        op::BIND => format!("mount {}", texts(4).0),
+        op::TMPFS => format!("mount a tmpfs at /{}", texts(4).1),
         op::PROC => "mount /proc".into(),
-        op::PIVOT => "leave the old root".into(),
+        op::PIVOT => "change the root".into(),
         op::CHDIR => format!("enter the working directory {}", texts(0).0),
         op::LIMIT => "set a resource limit".into(),
-        op::LISTEN => "listen for the proxy".into(),
-        op::DROP_PRIVILEGES => "give up all privileges".into(),
-        op::RULESET => "begin the Landlock rules".into(),
-        op::RULE => format!("grant {}", texts(8).0),
-        op::RULE_SELF => "grant the program's own /proc entry".into(),
-        op::RESTRICT => "put the Landlock rules in force".into(),
-        op::FILTER => "put the system call filter in force".into(),
-        op::JOIN => "enter an empty namespace".into(),
-        op::SEND_VIEW => "hand over the view".into(),
-        op::ENTER_VIEW => "take a copy of the view".into(),
-        op::MOVE => format!("show /{}", texts(0).1),
-        op::SEAL => format!("seal /{}", texts(0).0),
+        op::LISTEN => "open the proxy port".into(),
+        op::DROP_PRIVILEGES => "drop privileges".into(),
+        op::RULESET => "create the Landlock rule set".into(),
+        op::RULE => format!("grant access to {}", texts(8).0),
+        op::RULE_SELF => "grant access to /proc/self".into(),
+        op::RESTRICT => "apply the Landlock rules".into(),
+        op::FILTER => "apply the system call filter".into(),
+        op::JOIN => "join a shared namespace".into(),
+        op::SEND_VIEW => "send the view".into(),
+        op::ENTER_VIEW => "enter the pooled view".into(),
+        op::MOVE => format!("move a mount to /{}", texts(0).1),
+        op::SEAL => format!("make /{} read-only", texts(0).0),
         _ => return None,
     })
 }
@@ -228,13 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_failed_is_told_in_words() {
+    fn a_failed_step_is_described_in_the_error() {
         let mut script = LaunchScript::empty();
         script.step(op::DIR).number(0o755).text("home/x");
         script.step(op::BIND).number(1).text("/home/x").text("home/x");
         let words = |step| script.step_error(step, io::Error::from_raw_os_error(libc::EPERM)).to_string();
-        assert!(words(0).contains("make the folder /home/x"), "{}", words(0));
-        assert!(words(1).contains("show /home/x"), "{}", words(1));
+        assert!(words(0).contains("create the folder /home/x"), "{}", words(0));
+        assert!(words(1).contains("mount /home/x"), "{}", words(1));
         assert!(words(7).contains("unknown step"), "{}", words(7));
     }
 

@@ -1,4 +1,4 @@
-//! The paths a confinement names, with the links in their paths followed.
+//! Resolves the paths of a confinement, with their symbolic links.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::confinement_error;
 use crate::{ChildError, Confinement};
 
-/// As many links as the kernel follows.
+/// The same limit as the kernel's.
 const MAX_LINKS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Access {
     Write,
 }
 
-/// One path, with links resolved.
+/// One path, with symbolic links resolved.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mount {
     pub path: PathBuf,
@@ -24,19 +24,19 @@ pub struct Mount {
     pub is_dir: bool,
 }
 
-/// A link on the way to a path, and what it says.
+/// A symbolic link on the way to a path, and its target.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Symlink {
     pub path: PathBuf,
     pub target: PathBuf,
 }
 
-/// What a confinement names, as it is on disk.
+/// The resolved paths of a confinement.
 #[derive(Default)]
 pub struct ResolvedPaths {
-    /// Outer ones first, so that the more exact word is the last.
+    /// Parents first, so that the more specific path takes effect last.
     pub mounts: Vec<Mount>,
-    /// Those that lead to them.
+    /// Symbolic links on the way to them.
     pub links: Vec<Symlink>,
 }
 
@@ -55,7 +55,7 @@ pub fn resolve(confinement: &Confinement) -> Result<ResolvedPaths, ChildError> {
     }
     mounts
         .sort_by(|a, b| (a.path.components().count(), &a.path).cmp(&(b.path.components().count(), &b.path)));
-    // The same path twice: hidden beats all, write beats read.
+    // Duplicate paths: hidden takes precedence, then write.
     mounts.dedup_by(|later, kept| {
         let same = later.path == kept.path;
         if same && kept.access != Access::Hidden {
@@ -67,7 +67,7 @@ pub fn resolve(confinement: &Confinement) -> Result<ResolvedPaths, ChildError> {
     Ok(ResolvedPaths { mounts, links })
 }
 
-/// `None`: hidden and not there.
+/// `None` if the path is hidden and does not exist.
 fn resolve_path(path: &Path, access: Access, links: &mut Vec<Symlink>) -> Result<Option<Mount>, ChildError> {
     let shown = path.display();
     if !path.is_absolute() {
@@ -83,17 +83,17 @@ fn resolve_path(path: &Path, access: Access, links: &mut Vec<Symlink>) -> Result
     }
 }
 
-/// The path without links; the links on the way are added to `links`.
+/// Resolves all symbolic links of a path and adds them to `links`.
 pub fn canonical_path(path: &Path, links: &mut Vec<Symlink>) -> std::io::Result<PathBuf> {
     let mut done = PathBuf::from("/");
     let mut left: Vec<PathBuf> = reversed_components(path);
     let mut followed = 0;
-    while let Some(piece) = left.pop() {
-        if piece.as_os_str() == ".." {
+    while let Some(component) = left.pop() {
+        if component.as_os_str() == ".." {
             done.pop();
             continue;
         }
-        done.push(piece);
+        done.push(component);
         if !fs::symlink_metadata(&done)?.is_symlink() {
             continue;
         }
@@ -129,7 +129,7 @@ mod tests {
     use crate::SandboxLevel;
 
     #[test]
-    fn links_are_followed_and_told_and_the_stricter_word_wins() {
+    fn links_are_resolved_and_the_stricter_access_wins() {
         let root = std::env::temp_dir().join(format!("toolyard-mount-{}", std::process::id()));
         fs::create_dir_all(root.join("real/state")).unwrap();
         let _ = fs::remove_file(root.join("link"));
@@ -142,9 +142,9 @@ mod tests {
             ..Confinement::at(SandboxLevel::Full)
         };
         let ResolvedPaths { mounts, links } = resolve(&confinement).unwrap();
-        let told: Vec<_> = mounts.iter().map(|mount| (mount.path.as_path(), mount.access)).collect();
+        let access: Vec<_> = mounts.iter().map(|mount| (mount.path.as_path(), mount.access)).collect();
         let real = root.join("real");
-        assert_eq!(told, [(&*real, Access::Write), (&*real.join("state"), Access::Hidden)]);
+        assert_eq!(access, [(&*real, Access::Write), (&*real.join("state"), Access::Hidden)]);
         assert!(links.contains(&Symlink { path: root.join("link"), target: "real".into() }));
         fs::remove_dir_all(root).unwrap();
     }

@@ -1,5 +1,5 @@
-//! The system call filter: what no tool needs and an escape would. A list of refusals, not of permissions, because
-//! a tool may be any program; what the mounts and Landlock guard is left to them.
+//! The seccomp filter: denies system calls that tools do not need but escapes use. A denylist, because a tool
+//! may be any program; file access is left to mounts and Landlock.
 
 use std::mem::offset_of;
 
@@ -20,13 +20,13 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 const CLONE_NEWTIME: u32 = 0x80;
 /// Not yet in every libc.
 const OPEN_TREE_ATTR: i64 = 467;
-/// The kernel takes the low four bits as the type.
+/// The low four bits are the socket type.
 const TYPE: u32 = 0xf;
 const PERSONALITY_QUERY: u32 = 0xffff_ffff;
 
-/// Refused with EPERM whatever the arguments.
+/// Denied with EPERM whatever the arguments.
 const DENIED_SYSCALLS: [i64; 57] = [
-    // The view of the file system.
+    // File system and mounts.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -56,7 +56,7 @@ const DENIED_SYSCALLS: [i64; 57] = [
     libc::SYS_kcmp,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // Parts of the kernel that escapes are made of.
+    // Kernel subsystems that exploits commonly use.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -93,26 +93,25 @@ const DENIED_SYSCALLS_OF_ARCH: [i64; 5] =
     [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS_ustat];
 #[cfg(target_arch = "aarch64")]
 const DENIED_SYSCALLS_OF_ARCH: [i64; 0] = [];
-/// Objects shared by number and not by path, which only a namespace keeps apart.
+/// IPC objects that are addressed by number and isolated only by an ipc namespace.
 const IPC_SYSCALLS: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
 
-/// The filter as the kernel takes it, eight bytes an instruction.
-/// `shared_ipc`: objects by number would be shared with other tools.
+/// The BPF program, eight bytes per instruction. `shared_ipc`: the ipc namespace is shared with other tools.
 pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u8> {
     let mut code = BpfProgram::default();
     code.load(offset_of!(libc::seccomp_data, arch));
     code.unless_equal(ARCHITECTURE, Action::Kill);
     code.load(offset_of!(libc::seccomp_data, nr));
-    // x32 numbers on x86_64: the same calls once more under other names.
+    // x32 system calls on x86_64: the same calls under other numbers.
     if cfg!(target_arch = "x86_64") {
         code.if_at_least(0x4000_0000, Action::Kill);
     }
     let own = if level == SandboxLevel::Full && !shared_ipc { &[][..] } else { &IPC_SYSCALLS };
-    let mut refused: Vec<u32> =
+    let mut denied: Vec<u32> =
         DENIED_SYSCALLS.iter().chain(&DENIED_SYSCALLS_OF_ARCH).chain(own).map(|call| *call as u32).collect();
-    refused.sort_unstable();
-    code.if_one_of(&refused, Action::Errno(libc::EPERM));
-    // A libc that is told there is none uses `clone`, whose flags can be read.
+    denied.sort_unstable();
+    code.if_one_of(&denied, Action::Errno(libc::EPERM));
+    // On ENOSYS libc falls back to `clone`, whose flags the filter can read.
     code.if_equal(libc::SYS_clone3 as u32, Action::Errno(libc::ENOSYS));
     code.for_syscall(libc::SYS_clone, |code| {
         code.load(argument(0));
@@ -130,7 +129,7 @@ pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u
     });
     code.for_syscall(libc::SYS_ioctl, |code| {
         code.load(argument(1));
-        // Typing into a terminal that others read.
+        // Injecting input into a terminal.
         code.if_equal(libc::TIOCSTI as u32, Action::Errno(libc::EPERM));
         code.if_equal(libc::TIOCLINUX as u32, Action::Errno(libc::EPERM));
     });
@@ -144,11 +143,11 @@ pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u
     code.bytes
 }
 
-/// Only families and types that are granted; everything else the kernel might load a module for.
+/// Allows only the granted families and types; others could make the kernel load a module.
 fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
     let unknown = Action::Errno(libc::EAFNOSUPPORT);
     code.load(argument(0));
-    // Without a mount namespace a path leads to any service of the machine.
+    // Without a mount namespace, every UNIX socket of the machine could be reached by path.
     if level == SandboxLevel::Full {
         code.if_equal(libc::AF_UNIX as u32, Action::Allow);
     }
@@ -157,7 +156,7 @@ fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
         return;
     }
     code.if_equal_skip_else(libc::AF_NETLINK as u32, |code| {
-        // Which addresses there are: name resolution asks.
+        // Name resolution lists the local addresses.
         code.load(argument(2));
         code.if_equal(libc::NETLINK_ROUTE as u32, Action::Allow);
         code.return_action(unknown);
@@ -189,7 +188,7 @@ enum Action {
     Kill,
 }
 
-/// The low half: the kernel uses no more of the arguments looked at here.
+/// Offset of the low half; the kernel ignores the high half of the arguments checked here.
 fn argument(index: usize) -> usize {
     offset_of!(libc::seccomp_data, args) + index * 8
 }
@@ -255,8 +254,8 @@ impl BpfProgram {
         self.emit(JUMP_EQUAL, instructions, 0, value);
     }
 
-    /// `values` are sorted. A search, not a list: the kernel tries every call once when the filter is set, for
-    /// every tool.
+    /// `values` are sorted. A binary search, because the kernel evaluates the filter for every system call
+    /// number when it is installed, which happens for every tool.
     fn if_one_of(&mut self, values: &[u32], action: Action) {
         if values.len() <= 3 {
             values.iter().for_each(|value| self.if_equal(*value, action));
@@ -272,7 +271,7 @@ impl BpfProgram {
         self.bytes.extend(above.bytes);
     }
 
-    /// `rules` for one system call, which is allowed where they don't return.
+    /// Applies `rules` to one system call, which is allowed unless they return.
     fn for_syscall(&mut self, call: i64, rules: impl FnOnce(&mut BpfProgram)) {
         self.if_equal_skip_else(call as u32, |code| {
             rules(code);
@@ -280,7 +279,7 @@ impl BpfProgram {
         });
     }
 
-    /// `rules`, which must return, where the value is equal.
+    /// Applies `rules`, which must return, if the value is equal.
     fn if_equal_skip_else(&mut self, value: u32, rules: impl FnOnce(&mut BpfProgram)) {
         let mut inner = BpfProgram::default();
         rules(&mut inner);

@@ -1,9 +1,8 @@
-//! Namespaces with nothing in them, made once and entered by every tool: one without a network, one without shared
-//! memory segments, queues and semaphores by number.
+//! An empty network namespace and an empty ipc namespace, created once and joined by every tool.
 //!
-//! Making them for each call would cost more than all other walls together. Tools cannot meet in them: the system call
-//! filter gives them no socket but UNIX ones and none of the calls for such objects, and Landlock keeps abstract names
-//! apart, which is why it must be there.
+//! Creating them for each call would cost more than the rest of the sandbox. Tools cannot communicate through
+//! them: the seccomp filter allows only UNIX sockets and denies the System V IPC calls, and Landlock (which
+//! is therefore required) isolates abstract socket names.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -17,22 +16,22 @@ use crate::spawn::SpawnArgs;
 use crate::{Command, Confinement, TreeLevel, fds, record};
 use toolyard_launcher::opcodes as op;
 
-/// The first version of Landlock that keeps abstract UNIX sockets apart.
+/// The first Landlock version that isolates abstract UNIX sockets.
 const MIN_SCOPED_ABI: Abi = Abi(6);
 
-/// Descriptors keep the namespaces alive and are handed to launchers.
+/// Descriptors that keep the namespaces alive and are passed to launchers.
 pub struct SharedNamespaces {
     network: OwnedFd,
     ipc: OwnedFd,
-    /// Where an ordinary user's are: only inside can the others be entered.
+    /// The user namespace that owns the others, if the daemon is not root; it must be joined first.
     users: Option<OwnedFd>,
 }
 
-/// How long the process that makes an ordinary user's may take.
+/// Timeout for the process that creates the namespaces of an ordinary user.
 const LIMIT: Duration = Duration::from_secs(2);
 
 impl SharedNamespaces {
-    /// `None` where they cannot be made or would not be safe to share; each tool then gets its own.
+    /// `None` if they cannot be created or safely shared; each tool then gets its own.
     pub fn new(abi: Abi, level: TreeLevel, image: &Image) -> Option<SharedNamespaces> {
         match level {
             _ if abi < MIN_SCOPED_ABI => None,
@@ -43,9 +42,9 @@ impl SharedNamespaces {
     }
 
     fn of_root() -> Option<SharedNamespaces> {
-        // Namespaces belong to a thread; this one ends at once, and the descriptors keep them.
-        let made = std::thread::spawn(|| {
-            // SAFETY: changes this thread alone.
+        // Namespaces belong to a thread; the descriptors keep them alive after this thread ends.
+        let namespaces = std::thread::spawn(|| {
+            // SAFETY: affects this thread only.
             if unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWIPC) } != 0 {
                 return None;
             }
@@ -56,10 +55,10 @@ impl SharedNamespaces {
             };
             Some(SharedNamespaces { network: open("net")?, ipc: open("ipc")?, users: None })
         });
-        made.join().ok().flatten()
+        namespaces.join().ok().flatten()
     }
 
-    /// A threaded program can't make a user namespace, so a tool of ours is started in new ones and looked at.
+    /// A multithreaded process cannot create a user namespace, so a helper is started in new namespaces.
     fn of_user(image: &Image) -> Option<SharedNamespaces> {
         let (control, control_theirs) = fds::socket_pair().ok()?;
         let (stdin_theirs, _stdin) = fds::pipe().ok()?;
@@ -67,7 +66,7 @@ impl SharedNamespaces {
         let namespaces = (libc::CLONE_NEWNET | libc::CLONE_NEWIPC) as u32;
         let script = [(op::HEADER as u32).to_le_bytes(), namespaces.to_le_bytes()].concat();
         fds::write(&control, &script).ok().filter(|written| *written == script.len())?;
-        // Waits for input that never comes.
+        // Blocks reading its stdin, which stays empty.
         let waiting = Command {
             program: PathBuf::from("/bin/cat"),
             argv: vec!["cat".into()],
@@ -82,14 +81,14 @@ impl SharedNamespaces {
             .ok()?;
         drop(control_theirs);
         let found = find_namespaces(pid);
-        // Hanging up ends the tree; the descriptors keep what it made.
+        // Closing the socket kills the tree; the descriptors keep its namespaces.
         drop(control);
         // SAFETY: our own child, not reaped yet.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
         found
     }
 
-    /// What to hand over, and as which descriptor.
+    /// The descriptors to pass to a launcher, with their numbers there.
     pub fn descriptors(&self) -> Vec<(&OwnedFd, i32)> {
         let users = self.users.iter().map(|fd| (fd, op::FD_USERNS as i32));
         users.chain([(&self.network, op::FD_NETNS as i32), (&self.ipc, op::FD_IPCNS as i32)]).collect()
@@ -100,7 +99,7 @@ impl SharedNamespaces {
     }
 }
 
-/// The namespaces of the tool that the launcher `pid` has started, once it has.
+/// Waits until the launcher `pid` has started its tool and opens the tool's namespaces.
 fn find_namespaces(pid: libc::pid_t) -> Option<SharedNamespaces> {
     let ours = fs::read_link("/proc/self/ns/net").ok()?;
     let end = Instant::now() + LIMIT;

@@ -1,4 +1,4 @@
-//! What every confined program sees of this machine, looked up once.
+//! The part of this machine that every sandboxed program sees, determined once.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use super::shared_namespaces::SharedNamespaces;
 use crate::image::Image;
 use crate::{Confinement, SandboxLevel, TreeLevel};
 
-/// Where programs and libraries live.
+/// Programs and libraries.
 const PROGRAMS: [&str; 10] = [
     "/usr",
     "/bin",
@@ -25,20 +25,19 @@ const PROGRAMS: [&str; 10] = [
     "/gnu/store",
     "/sys/devices/system/cpu",
 ];
-/// Of the configuration only what libraries and interpreters need to start, and nothing that names the machine's
-/// owner or its secrets.
+/// Entries of `/etc` that libraries and interpreters need; none reveals users or secrets of the machine.
 const CONFIGURATION: [&str; 7] =
     ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
-/// Small files of the same kind: a copy costs less than a mount.
+/// Small configuration files, which are cheaper to copy than to mount.
 const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
 const MAX_COPY: u64 = 16 << 10;
-/// Folders with a version in their names.
+/// Prefixes of folders in `/etc` with a version in their name.
 const VERSIONED: [&str; 3] = ["python3", "java-", "ImageMagick-"];
-/// Only with the machine's network.
+/// Visible only with access to the host's network.
 const RESOLVER: [&str; 6] = ["resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What every confined program sees, looked up once.
+/// The part of this machine that every sandboxed program sees.
 pub struct SystemView {
     pub abi: Abi,
     pub visible: Vec<Mount>,
@@ -54,7 +53,7 @@ pub struct SystemView {
 /// A small file that is copied into the view.
 pub struct CopiedFile {
     pub path: PathBuf,
-    /// Where its links lead, for rules about the machine's own view.
+    /// With links resolved, for Landlock rules without a mount namespace.
     pub canonical_path: PathBuf,
     pub content: Vec<u8>,
 }
@@ -69,7 +68,7 @@ impl CopiedFile {
 }
 
 impl SystemView {
-    /// `level` is how trees are held, and so whether tools come with a user namespace.
+    /// `level` decides whether tools run in a user namespace.
     pub fn new(level: TreeLevel, image: &Image) -> SystemView {
         let mut links = Vec::new();
         let etc = |name: &str| Path::new("/etc").join(name);
@@ -110,13 +109,13 @@ impl SystemView {
         seccomp::program(confinement.level, confinement.network, self.shared.is_some())
     }
 
-    /// The namespaces that a program at this level enters.
+    /// The shared namespaces that a program at this level joins.
     pub fn shared(&self, level: SandboxLevel) -> Option<&SharedNamespaces> {
         self.shared.as_ref().filter(|_| level == SandboxLevel::Full)
     }
 }
 
-/// Those of `paths` that exist, each once and none inside another.
+/// The existing paths, without duplicates and without paths inside another one.
 fn existing_mounts(paths: Vec<PathBuf>, links: &mut Vec<Symlink>) -> Vec<Mount> {
     let mut found: Vec<PathBuf> = Vec::new();
     for path in paths {

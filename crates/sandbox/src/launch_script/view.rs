@@ -1,9 +1,8 @@
-//! The file system as a fully confined program sees it: the system's own folders, what was granted, and nothing
-//! else.
+//! The file system view of a fully sandboxed program: only system folders and granted paths.
 //!
-//! It is created in two parts. The first is the same for every run that is granted the same, so it can be pooled and copied.
-//! The second is the run's own: `/tmp`, and `/proc`, which shows its processes. What is granted below `/tmp` waits
-//! in the root's own `/tmp`, where nobody sees it, until the private one is there to move it to.
+//! It is built in two parts. The first is the same for all runs with the same grants, so it can be pooled and
+//! copied. The second is specific to the run: a private `/tmp` and `/proc`. Granted paths below `/tmp` are
+//! first mounted in the `/tmp` of the new root and moved once the private `/tmp` is mounted.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,12 +18,12 @@ const NODEV: u32 = 4;
 const NOEXEC: u32 = 8;
 
 const TMP: &str = "/tmp";
-/// Where a private `/tmp` is filled before it is moved to `/tmp`.
+/// Where the private `/tmp` is filled before it is moved to `/tmp`.
 const STAGING: &str = "/.own";
-/// Readable by uid 0 without any capability, and of no use to a tool.
+/// Readable by uid 0 without capabilities, and not needed by tools.
 const MASKED: [&str; 1] = ["/proc/keys"];
 
-/// The part that can be pooled. Nothing in it can be changed by who is given a copy.
+/// The first part, which can be pooled: a run cannot modify what other copies show.
 pub fn prepare(
     script: &mut LaunchScript,
     confinement: &Confinement,
@@ -63,8 +62,8 @@ pub fn prepare(
     script.step(op::PIVOT);
 }
 
-/// The part that is the run's own. `pooled`: the first one is a copy, with somebody else's `/proc` in it, without which
-/// the kernel would let no ordinary user have one.
+/// The second part, specific to the run. `pooled`: the first part is a copy, which contains the `/proc` of
+/// another pid namespace; the kernel lets an ordinary user mount `/proc` only where one is already visible.
 pub fn finish(
     script: &mut LaunchScript,
     confinement: &Confinement,
@@ -75,7 +74,7 @@ pub fn finish(
     let deferred = DeferredMounts::new(resolved);
     if !deferred.covers_tmp {
         let at = if deferred.needs_staging() { STAGING } else { TMP };
-        // Inodes cost memory that `size` does not count.
+        // Inodes use memory that `size` does not limit.
         let bytes = confinement.tmp_bytes;
         let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 4096).max(64));
         script.step(op::TMPFS).number(NOSUID | NODEV).text(options).root_relative(Path::new(at));
@@ -106,7 +105,7 @@ pub fn finish(
     }
 }
 
-/// Makes the folders on the way to a path below `/tmp` where the private one is being filled; gives the path there.
+/// Creates the parent folders of a path below `/tmp` in the staging folder; returns the path there.
 fn staging_folders(script: &mut LaunchScript, path: &Path) -> PathBuf {
     let mut at = PathBuf::from(STAGING);
     let below = path.strip_prefix(TMP).unwrap_or(path);
@@ -117,17 +116,17 @@ fn staging_folders(script: &mut LaunchScript, path: &Path) -> PathBuf {
     Path::new(STAGING).join(below)
 }
 
-/// Where what is granted below `/tmp` waits.
+/// Temporary mount point of a granted path below `/tmp`.
 fn deferred_path(index: usize) -> PathBuf {
     Path::new(TMP).join(index.to_string())
 }
 
-/// What must wait for the private `/tmp`.
+/// Mounts and links below `/tmp`, which are deferred until the private `/tmp` is mounted.
 struct DeferredMounts<'a> {
-    /// None inside another.
+    /// No path is inside another one.
     mounts: Vec<&'a Mount>,
     links: Vec<&'a Symlink>,
-    /// All of the machine's `/tmp` was granted, so there is no private one.
+    /// The host's `/tmp` is granted as a whole, so there is no private one.
     covers_tmp: bool,
 }
 
@@ -157,7 +156,7 @@ impl DeferredMounts<'_> {
         self.mounts.iter().any(|mount| path.starts_with(&mount.path))
     }
 
-    /// Where a path of the view is while the first part is created.
+    /// Where a path of the view is located while the first part is built.
     fn build_path(&self, path: &Path) -> PathBuf {
         for (index, mount) in self.mounts.iter().enumerate() {
             if path == mount.path {
@@ -174,16 +173,16 @@ impl DeferredMounts<'_> {
 struct ViewBuilder<'a> {
     script: &'a mut LaunchScript,
     deferred: &'a DeferredMounts<'a>,
-    /// What of the old root is visible (true) or masked again (false); the deepest word counts.
+    /// Host paths that are visible (true) or masked (false); the deepest match applies.
     layers: Vec<(PathBuf, bool)>,
-    /// Folders created in the new one.
+    /// Folders created in the new root.
     created: Vec<PathBuf>,
-    /// Folders put over hidden ones.
+    /// Empty folders mounted over hidden ones.
     masks: Vec<PathBuf>,
 }
 
 impl ViewBuilder<'_> {
-    /// What every program sees.
+    /// Adds what every program sees.
     fn system(&mut self, system: &SystemView, network: Network) {
         let resolver = if network == Network::Allow { &system.resolver[..] } else { &[] };
         for mount in system.visible.iter().chain(resolver) {
@@ -208,7 +207,7 @@ impl ViewBuilder<'_> {
             ("/proc/self/fd/1", "/dev/stdout"),
             ("/proc/self/fd/2", "/dev/stderr"),
             (TMP, "/var/tmp"),
-            // Shared memory is files in a tmpfs; one such folder is enough, and half as dear.
+            // Shared memory needs a tmpfs too; one mount for both is cheaper than two.
             (TMP, "/dev/shm"),
             ("/proc/self/mounts", "/etc/mtab"),
         ] {
@@ -238,13 +237,13 @@ impl ViewBuilder<'_> {
         over.max_by_key(|(layer, _)| layer.as_os_str().len()).is_some_and(|(_, shown)| *shown)
     }
 
-    /// Already visible read-only as part of the system, and nothing else was said about what is around it.
+    /// Already visible read-only as part of the system, with no other rule for a folder above it.
     fn is_already_visible(&self, mount: &Mount, system: &SystemView) -> bool {
         system.visible.iter().any(|shown| mount.path.starts_with(&shown.path))
             && self.layers.iter().filter(|(layer, _)| mount.path.starts_with(layer)).count() == 1
     }
 
-    /// A folder and those above it, unless it comes with something that is shown.
+    /// Creates a folder and its parents, unless it is part of a visible mount.
     fn folder(&mut self, path: &Path) {
         if path.parent().is_none()
             || self.is_visible(path)
@@ -267,7 +266,7 @@ impl ViewBuilder<'_> {
         self.script.step(op::FILE).root_relative(&at).block(content);
     }
 
-    /// A link, unless it comes with something that is shown.
+    /// Creates a symbolic link, unless it is part of a visible mount.
     fn link(&mut self, target: &Path, path: &Path) {
         if self.is_visible(path) {
             return;
@@ -277,10 +276,10 @@ impl ViewBuilder<'_> {
         self.script.step(op::SYMLINK).text(target.as_os_str().as_bytes()).root_relative(&at);
     }
 
-    /// The folder that something is put in; what waits has its folders created later.
+    /// Creates the parent folder; deferred mounts get theirs later.
     fn parent(&mut self, path: &Path) {
-        let waits = self.deferred.mounts.iter().any(|mount| mount.path == path);
-        if let Some(parent) = path.parent().filter(|_| !waits) {
+        let is_deferred = self.deferred.mounts.iter().any(|mount| mount.path == path);
+        if let Some(parent) = path.parent().filter(|_| !is_deferred) {
             self.folder(parent);
         }
     }
@@ -294,7 +293,7 @@ impl ViewBuilder<'_> {
         self.script.step(op::TMPFS).number(NOSUID | NODEV).text(options).root_relative(&at);
         self.script.masked.push(path.to_owned());
         self.masks.push(at);
-        // What is granted inside it needs its folders again.
+        // Paths granted inside it need their folders created again.
         self.layers.push((path.to_owned(), false));
         self.created.push(path.to_owned());
     }
@@ -311,14 +310,14 @@ impl ViewBuilder<'_> {
         }
     }
 
-    /// Masks are there for every run with this view; none may leave something in them for the next.
+    /// Makes the masks read-only: they are shared by all runs with this view.
     fn seal(&mut self) {
         for mask in &self.masks {
             self.script.step(op::SEAL).root_relative(mask);
         }
     }
 
-    /// Who the program is, and no other name of this machine.
+    /// Adds the program's own user and group, but no other name of this machine.
     fn identity(&mut self, system: &SystemView, network: Network) {
         let (uid, gid) = (system.uid, system.gid);
         let name = if uid == 0 { "root" } else { "tool" };

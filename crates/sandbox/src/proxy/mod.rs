@@ -1,7 +1,7 @@
-//! A forward proxy that lets a tool reach the hosts its file lists, and nothing else.
+//! A forward proxy through which a tool reaches the hosts listed in its file, and no others.
 //!
-//! It speaks `CONNECT host:port` and absolute-form HTTP/1.1 requests. Names are resolved here, after the rules
-//! allowed them, so that a tool can neither ask a name server nor choose the address behind a name.
+//! It accepts `CONNECT host:port` and absolute-form HTTP/1.1 requests. Names are resolved here, after the
+//! rules allowed them, so a tool can neither query a name server nor choose the address behind a name.
 
 mod relay;
 mod request;
@@ -35,17 +35,17 @@ const BOUNDS: Bounds = Bounds {
     idle: Duration::from_secs(60),
 };
 
-/// Serves until the future is dropped; its connections end with it.
+/// Serves until the future is dropped, which closes its connections.
 pub async fn serve(listener: TcpListener, rules: Arc<HostRules>) {
     serve_with(listener, rules, Arc::new(SystemResolver), BOUNDS).await;
 }
 
-/// What makes well-behaved programs use the proxy; the others reach nothing at all.
+/// Environment variables that point programs to the proxy; programs that ignore them have no network.
 pub fn environment(port: u16) -> Vec<(OsString, OsString)> {
     let proxy = format!("http://127.0.0.1:{port}");
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     let set = set.into_iter().map(|name| (name.into(), OsString::from(&proxy)));
-    // Empty, not absent: some programs have exceptions of their own.
+    // Empty, not absent: some programs have default exceptions.
     set.chain(["NO_PROXY", "no_proxy"].map(|name| (name.into(), OsString::new()))).collect()
 }
 
@@ -53,12 +53,12 @@ async fn serve_with(listener: TcpListener, rules: Arc<HostRules>, resolve: Arc<d
     let permits = Arc::new(Semaphore::new(bounds.connections));
     let mut connections = tokio::task::JoinSet::new();
     loop {
-        // Over the bound, connections wait in the kernel.
+        // Excess connections queue in the kernel's backlog.
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of descriptors, or the peer is gone already: both pass.
+                // Out of descriptors, or the peer has disconnected: both are temporary.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
@@ -72,25 +72,25 @@ async fn serve_with(listener: TcpListener, rules: Arc<HostRules>, resolve: Arc<d
     }
 }
 
-/// Why a request is not passed on, in one line for the tool's author.
+/// Why a request is not forwarded, in one line for the tool's author.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// The rules, or the request itself.
+    /// Denied by the rules, or malformed.
     Forbidden(String),
-    /// Allowed, but not to be had.
+    /// Allowed, but the connection failed.
     Unreachable(String),
 }
 
 async fn connection(mut client: TcpStream, rules: &HostRules, resolve: &dyn Resolve, bounds: Bounds) {
     let _ = client.set_nodelay(true);
     match open(&mut client, rules, resolve, bounds).await {
-        // Both ends see how it went; there is no one else to tell.
+        // Both peers see the result; nothing else needs it.
         Ok((request, upstream)) => relay::run(client, upstream, request, bounds.idle).await,
         Err(refusal) => refuse(client, refusal).await,
     }
 }
 
-/// Reads the request and connects to where it wants to go, if it may.
+/// Reads the request and connects to its host if the rules allow it.
 async fn open(
     client: &mut TcpStream,
     rules: &HostRules,
@@ -104,8 +104,8 @@ async fn open(
         upstream::connect(rules, &request.host, request.port, resolve, bounds.connect_time).await?;
     let _ = upstream.set_nodelay(true);
     if let RequestKind::Tunnel = request.kind {
-        let answered = client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await;
-        answered.map_err(|error| Refusal::Unreachable(error.to_string()))?;
+        let sent = client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await;
+        sent.map_err(|error| Refusal::Unreachable(error.to_string()))?;
     }
     Ok((request, upstream))
 }
@@ -116,13 +116,13 @@ async fn refuse(mut client: TcpStream, refusal: Refusal) {
         Refusal::Unreachable(reason) => ("502 Bad Gateway", reason),
     };
     let length = reason.len() + 1;
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{reason}\n"
     );
     let finish = async {
-        client.write_all(answer.as_bytes()).await?;
+        client.write_all(response.as_bytes()).await?;
         client.shutdown().await?;
-        // Closing on unread bytes would reset the connection and take the answer with it.
+        // Closing with unread bytes would reset the connection and discard the response.
         let mut rest = [0; 4096];
         for _ in 0..16 {
             if client.read(&mut rest).await? == 0 {

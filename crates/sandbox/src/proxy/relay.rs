@@ -1,4 +1,4 @@
-//! Copies bytes between the tool and the host it may reach: bounded buffers, cut when nothing moves.
+//! Copies bytes between the tool and the upstream host, with bounded buffers and an idle timeout.
 
 use super::request::{Request, RequestKind};
 use std::io;
@@ -21,7 +21,7 @@ pub async fn run(mut client: TcpStream, mut upstream: TcpStream, request: Reques
                 to_upstream.shutdown().await
             }
             RequestKind::Forward { head, body } => {
-                // What follows the body would be a second request, perhaps for another host: it is never sent.
+                // Bytes after the body would be a second request, perhaps for another host: never sent.
                 let first = &request.rest[..request.rest.len().min(body.try_into().unwrap_or(usize::MAX))];
                 to_upstream.write_all(&head).await?;
                 to_upstream.write_all(first).await?;
@@ -34,13 +34,13 @@ pub async fn run(mut client: TcpStream, mut upstream: TcpStream, request: Reques
         to_client.shutdown().await
     };
     tokio::select! {
-        // The answer's end is the end of a forwarded request; a tunnel ends when both sides are done.
+        // A forwarded request ends with its response; a tunnel ends when both directions are closed.
         _ = both(upload, download) => {}
         () = activity.idle_for(idle) => {}
     }
 }
 
-/// Ends when `download` has ended, and `upload` too unless either of them failed.
+/// Ends when both have completed or either has failed.
 async fn both(
     upload: impl Future<Output = io::Result<()>>,
     download: impl Future<Output = io::Result<()>>,
@@ -48,7 +48,7 @@ async fn both(
     tokio::try_join!(upload, download).map(|_| ())
 }
 
-/// When something last moved, in either direction.
+/// Time of the last transfer in either direction.
 struct ActivityTracker(Mutex<Instant>);
 
 impl ActivityTracker {
@@ -77,7 +77,7 @@ impl ActivityTracker {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Instant::now();
     }
 
-    /// Resolves when nothing has moved for so long.
+    /// Completes when nothing has been transferred for `idle`.
     async fn idle_for(&self, idle: Duration) {
         loop {
             let until = *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) + idle;

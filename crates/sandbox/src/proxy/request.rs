@@ -1,4 +1,4 @@
-//! What a client asks of the proxy: the head of a request, read within bounds and taken apart strictly.
+//! Reads and strictly parses the head of a proxy request, within bounds.
 
 use super::rules::split_port;
 use tokio::io::AsyncReadExt;
@@ -11,7 +11,7 @@ pub struct Request {
     pub host: String,
     pub port: u16,
     pub kind: RequestKind,
-    /// What the client sent behind the head.
+    /// Bytes received after the head.
     pub rest: Vec<u8>,
 }
 
@@ -19,20 +19,20 @@ pub struct Request {
 pub enum RequestKind {
     /// `CONNECT`: bytes both ways.
     Tunnel,
-    /// One request in the form its server expects, and the length of its body.
+    /// One request in origin form, and the length of its body.
     Forward { head: Vec<u8>, body: u64 },
 }
 
-/// The caller bounds the time. `Err` holds the reason in words.
+/// The caller sets the timeout. `Err` is the reason as text.
 pub async fn read(client: &mut TcpStream) -> Result<Request, String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 2048];
     loop {
-        // The end may stand on the seam of two reads.
+        // The terminator may span two reads.
         let seen = bytes.len().saturating_sub(3);
         let count = client.read(&mut chunk).await.map_err(|error| error.to_string())?;
         if count == 0 {
-            return Err("the request ends before its head is complete".to_owned());
+            return Err("the request ends before its header is complete".to_owned());
         }
         bytes.extend_from_slice(&chunk[..count]);
         if let Some(end) = bytes[seen..].windows(4).position(|window| window == b"\r\n\r\n") {
@@ -46,11 +46,11 @@ pub async fn read(client: &mut TcpStream) -> Result<Request, String> {
 }
 
 fn too_long() -> String {
-    format!("the head of the request is over {MAX_HEAD} bytes")
+    format!("the request header is longer than {MAX_HEAD} bytes")
 }
 
 fn parse(head: &[u8], rest: Vec<u8>) -> Result<Request, String> {
-    let malformed = || "the request is not HTTP/1.1 for a proxy".to_owned();
+    let malformed = || "not an HTTP/1.1 proxy request".to_owned();
     let head = std::str::from_utf8(head).map_err(|_| malformed())?;
     let mut lines = head.strip_suffix("\r\n\r\n").ok_or_else(malformed)?.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -69,7 +69,7 @@ fn parse(head: &[u8], rest: Vec<u8>) -> Result<Request, String> {
         return Err(malformed());
     }
     let Some(url) = target.strip_prefix("http://").or_else(|| target.strip_prefix("HTTP://")) else {
-        return Err("only CONNECT and http:// addresses in full are passed on".to_owned());
+        return Err("only CONNECT and absolute http:// URLs are supported".to_owned());
     };
     let end = url.find(['/', '?', '#']).unwrap_or(url.len());
     let (host_port, path) = url.split_at(end);
@@ -79,7 +79,7 @@ fn parse(head: &[u8], rest: Vec<u8>) -> Result<Request, String> {
     Ok(Request { host, port: port.unwrap_or(80), kind: RequestKind::Forward { head, body }, rest })
 }
 
-/// Folded lines and names with spaces are how two readers are made to see two different requests.
+/// Rejects folded lines and names with spaces, which two parsers may read differently (request smuggling).
 fn header(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -91,7 +91,7 @@ fn header(line: &str) -> Option<(&str, &str)> {
 fn authority(text: &str) -> Result<(String, Option<u16>), String> {
     let visible = |byte: u8| byte.is_ascii_graphic();
     if text.is_empty() || text.contains('@') || !text.bytes().all(visible) {
-        return Err("the request names no usable host".to_owned());
+        return Err("the request has no valid host".to_owned());
     }
     let (host, port) = split_port(text).map_err(|what| format!("the host of the request {what}"))?;
     Ok((host.to_owned(), port))
@@ -99,19 +99,18 @@ fn authority(text: &str) -> Result<(String, Option<u16>), String> {
 
 fn body_length(headers: &[(&str, &str)]) -> Result<u64, String> {
     if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding")) {
-        return Err("a body without Content-Length is passed on through CONNECT only".to_owned());
+        return Err("Transfer-Encoding is not supported: send Content-Length or use CONNECT".to_owned());
     }
     let mut lengths = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let Some((_, first)) = lengths.next() else { return Ok(0) };
     let digits = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
     match first.parse() {
         Ok(length) if digits && lengths.next().is_none() => Ok(length),
-        _ => Err("the Content-Length of the request is not one number".to_owned()),
+        _ => Err("the Content-Length of the request is invalid".to_owned()),
     }
 }
 
-/// Headers between the client and us, which the server must not see. `Host` is made from the address that was
-/// checked, not from what the client says beside it.
+/// Headers that are not forwarded. `Host` is derived from the checked URL, not from the client's header.
 const HOP_BY_HOP_HEADERS: &[&str] = &[
     "host",
     "connection",
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_taken_apart_and_rewritten() {
+    fn requests_are_parsed_and_rewritten() {
         let tunnel = parse(b"CONNECT a.example:443 HTTP/1.1\r\nHost: b\r\n\r\n", b"x".to_vec()).unwrap();
         assert_eq!((tunnel.host.as_str(), tunnel.port, tunnel.kind), ("a.example", 443, RequestKind::Tunnel));
         let head = b"POST http://a.example:81?q=1#f HTTP/1.1\r\nHost: evil\r\nProxy-Authorization: x\r\n\
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_requests_are_rejected() {
         for bad in [
             "\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -4,11 +4,11 @@ use crate::is_public;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ports of a rule that names none.
+/// Ports of a rule without a port.
 const DEFAULT_PORTS: &[u16] = &[80, 443];
 const MAX_RULES: usize = 256;
 
-/// Checked rules. Without any, nothing can be reached.
+/// Validated rules. An empty list allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRules(Vec<Rule>);
 
@@ -22,7 +22,7 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Address(IpAddr),
-    /// Without its dot at the end, in lower case. `private` names may lead to private addresses.
+    /// In lower case, without trailing dot. `private` names may resolve to private addresses.
     Name {
         name: String,
         private: bool,
@@ -34,19 +34,19 @@ enum HostPattern {
     },
 }
 
-/// Which of the listed entries is wrong, and why.
+/// The index of an invalid entry, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
     pub index: usize,
     pub message: String,
 }
 
-/// What the rules make of a host and a port.
+/// The decision of the rules on a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// These addresses and no others; no name is looked up.
+    /// Exactly these addresses; no name is resolved.
     Addresses(Vec<IpAddr>),
-    /// A name to be looked up. Unless `private`, only addresses of the open internet count.
+    /// A name to resolve. Unless `private`, only public addresses may be used.
     Name {
         name: String,
         private: bool,
@@ -79,7 +79,7 @@ impl HostRules {
         }
         let Some(name) = name(host) else { return refused("is not a host name") };
         if name == "localhost" {
-            // Never looked up: it means this machine, whatever a name server says.
+            // Never resolved: it always means this machine.
             let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
             let named = |address: &IpAddr| {
                 matching().any(|rule| match &rule.host {
@@ -104,32 +104,32 @@ impl HostRules {
 
 impl Rule {
     fn parse(entry: &str) -> Result<Rule, String> {
-        // `private:8080` is a machine of that name.
+        // `private:8080` is a host named `private`.
         let private = entry.strip_prefix("private:").filter(|rest| rest.parse::<u16>().is_err());
         let (text, private) = (private.unwrap_or(entry), private.is_some());
         if text.contains("//") || text.contains('/') {
-            return Err("is not a host: leave out scheme and path".to_owned());
+            return Err("is not a host: remove scheme and path".to_owned());
         }
         let (host, port) = split_port(text)?;
         if let Some(address) = address(host) {
             return match private {
-                true => Err("is an address; 'private:' is for names, an address may be private".to_owned()),
+                true => Err("is an address, which may be private; 'private:' is for names only".to_owned()),
                 false => Ok(Rule { host: HostPattern::Address(address), port }),
             };
         }
-        let wrong = || {
+        let invalid = || {
             "is not a host name; write names in ASCII (punycode), addresses as 192.0.2.1:443 or [2001:db8::1]:443"
                 .to_owned()
         };
         let host = match host.strip_prefix("*.") {
             Some(suffix) => {
-                let suffix = name(suffix).ok_or_else(wrong)?;
+                let suffix = name(suffix).ok_or_else(invalid)?;
                 if !suffix.contains('.') && !private {
                     return Err("would allow a whole top-level domain".to_owned());
                 }
                 HostPattern::Subdomains { suffix, private }
             }
-            None => HostPattern::Name { name: name(host).ok_or_else(wrong)?, private },
+            None => HostPattern::Name { name: name(host).ok_or_else(invalid)?, private },
         };
         Ok(Rule { host, port })
     }
@@ -140,7 +140,7 @@ impl Rule {
 }
 
 impl HostPattern {
-    /// Whether the name may lead to private addresses; `None` when it is not meant at all.
+    /// Whether the name may resolve to private addresses; `None` if it does not match.
     fn matches(&self, asked: &str) -> Option<bool> {
         match self {
             HostPattern::Address(_) => None,
@@ -162,12 +162,12 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or("has no closing bracket")?;
             if host.parse::<Ipv6Addr>().is_err() {
-                return Err("has no IPv6 address between its brackets".to_owned());
+                return Err("has no IPv6 address in brackets".to_owned());
             }
             match rest.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if rest.is_empty() => (host, None),
-                None => return Err("has something after its bracket that is no port".to_owned()),
+                None => return Err("has text after ']' that is not a port".to_owned()),
             }
         }
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
@@ -180,13 +180,13 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     }
 }
 
-/// An address, IPv4 in IPv6 clothes undressed, so that one address has one spelling.
+/// Parses an address; IPv4-mapped IPv6 addresses become IPv4, so that each address has one form.
 fn address(host: &str) -> Option<IpAddr> {
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     host.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// A name in its one spelling. All digits in the last part would be an address to some resolvers (`127.1`).
+/// Normalizes a name. Rejects a numeric last label, which some resolvers take for an address (`127.1`).
 fn name(host: &str) -> Option<String> {
     let plain = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let label = |label: &str| {
@@ -199,7 +199,7 @@ fn name(host: &str) -> Option<String> {
     (plain.len() <= 253 && plain.split('.').all(label) && !numeric).then_some(plain)
 }
 
-/// Whether an address that a name led to may be used.
+/// Whether an address that a name resolved to may be used.
 pub(super) fn is_allowed(address: IpAddr, private: bool) -> bool {
     private || is_public(address)
 }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_allows_what_it_says_and_nothing_else() {
+    fn each_rule_allows_only_its_own_hosts_and_ports() {
         for (rule, yes, no) in [
             (
                 "api.example",
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_called_private_may_be_private() {
+    fn only_private_rules_allow_private_addresses() {
         let both = rules(&["a.example", "private:b.example:80", "private:*.lan"]);
         let private = |host: &str| match both.verdict(host, 80) {
             Verdict::Name { private, .. } => private,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_rules_are_named() {
+    fn invalid_rules_are_reported() {
         for (bad, what) in [
             ("", "not a host name"),
             ("https://a.example", "scheme"),
@@ -282,7 +282,7 @@ mod tests {
             ("a.*.example", "not a host name"),
             ("[::1", "bracket"),
             ("[a.example]:80", "IPv6"),
-            ("[::1]80", "no port"),
+            ("[::1]80", "not a port"),
             ("127.1:80", "not a host name"),
             ("0x7f000001", "not a host name"),
             ("private:10.0.0.1:80", "an address"),

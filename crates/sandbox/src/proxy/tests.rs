@@ -1,4 +1,4 @@
-//! The proxy on real sockets of this machine; only names are made up.
+//! Tests the proxy with real sockets of this machine; only name resolution is stubbed.
 
 use super::upstream::Addresses;
 use super::*;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use tokio::io::AsyncReadExt;
 
-/// Gives every name the same addresses.
+/// Resolves every name to the same addresses.
 struct Always(Vec<SocketAddr>);
 
 impl Resolve for Always {
@@ -15,7 +15,7 @@ impl Resolve for Always {
     }
 }
 
-/// Fails the test when a name is looked up at all.
+/// Fails the test if a name is resolved at all.
 struct Never;
 
 impl Resolve for Never {
@@ -36,7 +36,7 @@ async fn proxy(rules: &[&str]) -> u16 {
     proxy_with(rules, Never, BOUNDS).await
 }
 
-/// An HTTP server that answers each connection with the request it got.
+/// An HTTP server that responds with the request it received.
 async fn mirror() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -57,7 +57,7 @@ async fn mirror() -> u16 {
     port
 }
 
-/// Sends the bytes and gives everything that comes back.
+/// Sends the request and returns the whole response.
 async fn ask(proxy: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", proxy)).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -75,7 +75,7 @@ fn connect(target: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_allowed_address_is_reached_both_ways_and_nothing_else_is() {
+async fn only_an_allowed_address_is_reachable_by_forward_and_by_tunnel() {
     let (allowed, other) = (mirror().await, mirror().await);
     let proxy = proxy(&[&format!("127.0.0.1:{allowed}")]).await;
     let answer = ask(proxy, &get(&format!("127.0.0.1:{allowed}"))).await;
@@ -111,7 +111,7 @@ async fn an_allowed_address_is_reached_both_ways_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_name_never_leads_to_a_private_address_unless_the_rule_says_so() {
+async fn a_name_resolves_to_a_private_address_only_with_a_private_rule() {
     let port = mirror().await;
     let here: SocketAddr = format!("127.0.0.1:{port}").parse().unwrap();
     for (rule, resolved, expected) in [
@@ -133,7 +133,7 @@ async fn a_name_never_leads_to_a_private_address_unless_the_rule_says_so() {
 }
 
 #[tokio::test]
-async fn names_outside_the_rules_are_not_even_looked_up() {
+async fn names_outside_the_rules_are_not_resolved() {
     let proxy = proxy(&["*.example.org", "api.example"]).await;
     for target in ["secret-data.evil.example:443", "example.org:443", "api.example.evil.example:443"] {
         let answer = ask(proxy, &connect(target)).await;
@@ -142,7 +142,7 @@ async fn names_outside_the_rules_are_not_even_looked_up() {
 }
 
 #[tokio::test]
-async fn a_second_request_on_the_same_connection_reaches_no_one() {
+async fn a_second_request_on_the_same_connection_is_not_forwarded() {
     let port = mirror().await;
     let proxy = proxy(&[&format!("127.0.0.1:{port}")]).await;
     let target = format!("127.0.0.1:{port}");
@@ -169,7 +169,7 @@ async fn malformed_oversized_and_slow_heads_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_idle_ones_are_cut() {
+async fn connections_are_bounded_and_idle_ones_are_closed() {
     let port = mirror().await;
     let few = Bounds { connections: 2, idle: Duration::from_millis(400), ..BOUNDS };
     let proxy = proxy_with(&[&format!("127.0.0.1:{port}")], Never, few).await;
@@ -182,7 +182,7 @@ async fn connections_are_bounded_and_idle_ones_are_cut() {
         stream.read_exact(&mut answer).await.unwrap();
         idle.push(stream);
     }
-    // Both places are taken by tunnels in which nothing moves; the third waits until they are cut.
+    // Two idle tunnels hold both permits; the third connection waits until they are closed.
     let started = Instant::now();
     let answer = ask(proxy, &get(&target)).await;
     assert!(answer.contains("200 OK"), "{answer}");
@@ -221,7 +221,7 @@ async fn large_bodies_pass_in_both_directions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_uses_it_through_its_environment() {
+async fn python_uses_the_proxy_through_its_environment() {
     let port = mirror().await;
     let proxy = proxy(&[&format!("127.0.0.1:{port}")]).await;
     let script = "import sys, urllib.request, urllib.error\n\

@@ -1,4 +1,4 @@
-//! From an allowed name to a connection. The address that was checked is the address that is used.
+//! Resolves an allowed name and connects to it. The address that was checked is the one that is used.
 
 use super::Refusal;
 use super::rules::{HostRules, Verdict, is_allowed};
@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 
 pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 
-/// Turns names into addresses.
+/// Resolves names to addresses.
 pub trait Resolve: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a>;
 }
 
-/// As this machine does it.
+/// The system's resolver.
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
@@ -25,7 +25,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// More addresses than this are not tried.
+/// Maximum number of addresses to try.
 const MAX_TRIED: usize = 8;
 
 pub async fn connect(
@@ -44,9 +44,9 @@ pub async fn connect(
                 Err(error) => last = error.to_string(),
             }
         }
-        Err(Refusal::Unreachable(format!("{host}:{port} could not be reached: {last}")))
+        Err(Refusal::Unreachable(format!("cannot connect to {host}:{port}: {last}")))
     };
-    let late = || Refusal::Unreachable(format!("{host}:{port} could not be reached in time"));
+    let late = || Refusal::Unreachable(format!("connecting to {host}:{port} timed out"));
     tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err(late()))
 }
 
@@ -68,12 +68,12 @@ async fn addresses(
     if found.is_empty() {
         return Err(Refusal::Unreachable(format!("'{name}' has no address")));
     }
-    // A name may be given any address by whoever owns it, this machine's and its neighbours' included.
+    // The owner of a name can point it to any address, including this machine and its network.
     let allowed: Vec<SocketAddr> =
         found.into_iter().filter(|address| is_allowed(address.ip(), private)).collect();
     if allowed.is_empty() {
         return Err(Refusal::Forbidden(format!(
-            "'{name}' is on a private network; only private:{name} in the tool's file would allow that"
+            "'{name}' has a private address; to allow it, list private:{name} in the tool's file"
         )));
     }
     Ok(allowed)

@@ -1,4 +1,4 @@
-"""Tries to get out, and tells for each way `name=ok` or `name=ERRNO`. What it needs comes in the environment."""
+"""Tries to escape; prints `name=ok` or `name=ERRNO` for each attack. Parameters come from the environment."""
 
 import ctypes, errno, os, platform, signal, socket
 
@@ -64,8 +64,8 @@ def rename_out():
 
 
 def environments():
-    """Of all processes but the tool and its own parent chain, as far as they can be seen."""
-    mine = {int(os.readlink("/proc/self"))}  # in the numbers of this /proc
+    """Reads the environment of any other visible process."""
+    mine = {int(os.readlink("/proc/self"))}  # as numbered in this /proc
     for pid in range(1, 32768):
         if pid not in mine:
             try:
@@ -115,9 +115,9 @@ ATTACKS = {
     "write into the tool": lambda: write(outer + "/yard/tools/tool.txt"),
     "write a new tool": lambda: write(outer + "/yard/tools/new.txt"),
     "write home": lambda: write(outer + "/home/new.txt"),
-    "write the system": lambda: write("/usr/box-test"),
-    "write the configuration": lambda: write("/etc/box-test"),
-    "write the root": lambda: write("/box-test"),
+    "write the system": lambda: write("/usr/sandbox-test"),
+    "write the configuration": lambda: write("/etc/sandbox-test"),
+    "write the root": lambda: write("/sandbox-test"),
     "change the mode of a tool": lambda: os.truncate(outer + "/yard/tools/tool.txt", 0),
     "remove a tool": lambda: os.unlink(outer + "/yard/tools/tool.txt"),
     "read a disk": lambda: read("/dev/vda"),

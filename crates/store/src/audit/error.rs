@@ -1,24 +1,24 @@
-//! Why the audit log could not do its part.
+//! Errors of the audit log.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_protocol::{Error, ErrorKind};
 
-/// A failure of the audit log. Cloned for every caller whose record was in the write that failed.
+/// An error of the audit log. Cloned for every caller whose record was in the write that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuditError {
-    #[error("no room for the audit log at {}: {source}", path.display())]
+    #[error("no space for the audit log at {}: {source}", path.display())]
     Full { path: PathBuf, source: Arc<io::Error> },
     #[error("the audit log cannot {doing} {}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: Arc<io::Error> },
-    #[error("the audit log could not be made durable at {}: {source}", path.display())]
+    #[error("the audit log cannot be synced at {}: {source}", path.display())]
     Unsynced { path: PathBuf, source: Arc<io::Error> },
     #[error("the audit log is closed because the server is shutting down")]
     Closed,
     #[error("the audit index {} cannot be used: {source}", path.display())]
     Index { path: PathBuf, source: Arc<rusqlite::Error> },
-    #[error("the audit records could not be written out: {0}")]
+    #[error("the audit records cannot be exported: {0}")]
     Export(Arc<io::Error>),
 }
 
@@ -46,9 +46,9 @@ impl AuditError {
             }
             AuditError::Closed => "call again when the server is back".to_owned(),
             AuditError::Index { path, .. } => {
-                format!("delete {}; it is built again from the segments", path.display())
+                format!("delete {}; it is rebuilt from the segments", path.display())
             }
-            AuditError::Export(_) => "check where the export is written to".to_owned(),
+            AuditError::Export(_) => "check the destination of the export".to_owned(),
         }
     }
 }

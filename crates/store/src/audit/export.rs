@@ -1,4 +1,4 @@
-//! Writes records out as they are stored.
+//! Exports records as they are stored.
 
 use super::AuditError;
 use super::folder::Folder;
@@ -16,7 +16,7 @@ pub struct ExportFilter {
     pub call: Option<Id>,
 }
 
-/// Copies whole lines, segment by segment, oldest first. Answers how many.
+/// Copies whole lines, segment by segment, oldest first; returns how many.
 pub fn export(state_dir: &Path, out: &mut dyn Write, selection: &ExportFilter) -> Result<u64, AuditError> {
     let folder = Folder::of(state_dir);
     let wanted = LineFilter {

@@ -1,4 +1,4 @@
-//! Where the audit log's files are, and the small ones that several processes share.
+//! Paths of the audit log, and the small files that several processes share.
 
 use super::AuditError;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -34,13 +34,13 @@ impl Folder {
 
     pub fn create(&self) -> Result<(), AuditError> {
         for path in [&self.segments, &self.heads] {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-            made.map_err(|e| AuditError::io("create", path, e))?;
+            let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+            created.map_err(|e| AuditError::io("create", path, e))?;
         }
         self.reserve_latest()
     }
 
-    /// Takes the room for `latest` now, so that naming a segment works on a disk that filled up since.
+    /// Allocates `latest` now, so that it can be updated when the disk is full.
     fn reserve_latest(&self) -> Result<(), AuditError> {
         let path = self.segments.join("latest");
         let fill = || {
@@ -51,7 +51,7 @@ impl Folder {
         fill().map_err(|e| AuditError::io("write", &path, e))
     }
 
-    /// A new file's name is durable only when its folder is.
+    /// The name of a new file is durable only after its folder is synced.
     pub fn sync(&self) -> Result<(), AuditError> {
         for path in [&self.state, &self.segments, &self.heads] {
             File::open(path)
@@ -70,7 +70,7 @@ impl Folder {
         ids(&self.heads, ".head")
     }
 
-    /// The segment that was made durable last. Falls back to the newest file when a crash left no readable name.
+    /// The segment that was announced last. Falls back to the newest file if a crash left no readable id.
     pub fn latest(&self) -> Result<Option<Id>, AuditError> {
         let path = self.segments.join("latest");
         let mut text = String::new();
@@ -88,7 +88,7 @@ impl Folder {
         }
     }
 
-    /// Makes `id` the latest. Written in place: 37 bytes lie in one sector, and a rename would lose the lock.
+    /// Writes in place: 37 bytes lie in one sector, and a rename would lose the lock.
     pub fn set_latest(&self, id: Id) -> Result<(), AuditError> {
         let path = self.segments.join("latest");
         let set = || {
@@ -100,7 +100,7 @@ impl Folder {
         set().map_err(|e| AuditError::io("write", &path, e))
     }
 
-    /// Held by `verify` (shared) and by pruning (exclusive), so that neither sees the other half done.
+    /// Held by `verify` (shared) and by pruning (exclusive), so that they never overlap.
     pub fn lock_pruning(&self, mode: Lock) -> Result<File, AuditError> {
         let path = self.segments.join("prune.lock");
         let locked = || {
@@ -123,7 +123,7 @@ pub(super) fn owner_only() -> OpenOptions {
 pub(super) enum Lock {
     Shared,
     Exclusive,
-    /// Exclusive, or an error at once when someone else holds it.
+    /// Exclusive, or an error at once if it is held elsewhere.
     Try,
 }
 

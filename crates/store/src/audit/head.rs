@@ -1,6 +1,6 @@
-//! A head: how far one segment is known to reach, stored apart from it so that a cut tail shows.
+//! A head: how far one segment is known to reach, stored separately so that a truncation is detected.
 //!
-//! Two slots are written in turn, each with a checksum: a write torn by a crash leaves the other slot.
+//! Two slots are written in turn, each with a checksum: a write torn by a crash leaves the other slot intact.
 
 use super::folder::owner_only;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use toolyard_protocol::{Digest, Id};
 
-/// A sector each, so that no single disk write touches both.
+/// One sector, so that no single disk write touches both slots.
 const SLOT: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct HeadFile {
 }
 
 impl HeadFile {
-    /// Both slots are written at once, so that no later write needs room on the disk.
+    /// Writes both slots, so that no later write needs disk space.
     pub fn create(path: &Path, segment: Id) -> io::Result<HeadFile> {
         let file = owner_only().write(true).create_new(true).open(path)?;
         let mut head = HeadFile { file, segment, generation: 0 };
@@ -52,10 +52,10 @@ impl HeadFile {
     }
 }
 
-/// What a head file says.
+/// The content of a head file.
 pub(super) enum LoadedHead {
     Whole(Head),
-    /// One slot is damaged; the other one holds.
+    /// One slot is damaged; this is the other one.
     Half(Head),
     Damaged,
 }

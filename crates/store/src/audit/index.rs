@@ -1,5 +1,5 @@
-//! A SQLite index over the segments, for `audit list`. It holds nothing that the segments do not: it catches up
-//! from where it stopped, and is thrown away and built again when it is missing, damaged or of another version.
+//! A SQLite index of the segments, for `audit list`. It contains only derived data: it catches up from its
+//! last position, and is rebuilt when it is missing, damaged or of another version.
 
 use super::AuditError;
 use super::folder::Folder;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolyard_protocol::{Id, JsonView, Timestamp};
 
-/// Changed whenever the tables are; an index of another version is built anew.
+/// Incremented whenever the tables change; an index of another version is rebuilt.
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
@@ -27,7 +27,7 @@ const TABLES: &str = "
     CREATE INDEX call_by_segment ON call (segment);
 ";
 
-/// Rows that a query gives at most, whatever limit it asks for.
+/// Maximum number of rows of a query, whatever its limit.
 const ROWS: u32 = 10_000;
 
 pub struct Index {
@@ -37,13 +37,13 @@ pub struct Index {
     view: Arc<dyn JsonView>,
 }
 
-/// What to list; every part that is given must hold.
+/// Which calls to list; every given condition must match.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub call: Option<Id>,
     pub tool: Option<String>,
     pub caller: Option<String>,
-    /// A status of an outcome, `refused`, or `open` for calls without an end.
+    /// The status of an outcome, `refused`, or `open` for calls without an end.
     pub status: Option<String>,
     pub since: Option<Timestamp>,
     /// 100 when not given; never more than 10,000.
@@ -77,7 +77,7 @@ impl Index {
             let mut index =
                 Index { database, path: path.clone(), folder: folder.clone(), view: view.clone() };
             index.catch_up()?;
-            // Shows at once whether the tables are what they should be.
+            // Detects missing or wrong tables at once.
             index.query(&Filter { limit: Some(0), ..Filter::default() })?;
             Ok(index)
         };
@@ -90,7 +90,7 @@ impl Index {
         }
     }
 
-    /// Reads what the segments gained since the last time, and forgets segments that are gone.
+    /// Indexes new records, and deletes the rows of removed segments.
     pub fn catch_up(&mut self) -> Result<(), AuditError> {
         let failed = |e| AuditError::index(&self.path, e);
         let ids = self.folder.segment_ids()?;
@@ -108,7 +108,7 @@ impl Index {
     /// The newest calls that match, newest first.
     pub fn query(&self, filter: &Filter) -> Result<Vec<CallRow>, AuditError> {
         let failed = |e| AuditError::index(&self.path, e);
-        // A call whose begin was pruned has no tool, and nothing to show.
+        // A call whose begin was pruned has no tool and is not listed.
         let mut statement = self
             .database
             .prepare_cached(
@@ -135,7 +135,7 @@ impl Index {
         rows.and_then(Iterator::collect).map_err(failed)
     }
 
-    /// How many records were left out because they cannot be understood; `verify` says why.
+    /// Number of unreadable records that were skipped; `verify` reports the reasons.
     pub fn skipped(&self) -> Result<u64, AuditError> {
         let sum = "SELECT coalesce(sum(skipped), 0) FROM segment";
         let skipped = self.database.query_row(sum, [], |row| row.get::<_, i64>(0));
@@ -159,7 +159,7 @@ fn row(row: &rusqlite::Row) -> rusqlite::Result<CallRow> {
     })
 }
 
-/// One segment being taken in.
+/// Indexes one segment.
 struct SegmentIndexer<'a> {
     change: &'a Transaction<'a>,
     index: &'a Path,
@@ -172,7 +172,7 @@ impl SegmentIndexer<'_> {
         let failed = |e| AuditError::io("read", path, e);
         let (mut offset, hash) = self.position()?;
         if offset > 0 && !ends_in(path, offset, &hash) {
-            // A failed write was cut off after it had been read: take the segment in again.
+            // A failed write was truncated after it had been indexed: index the segment again.
             self.run("DELETE FROM call WHERE segment = ?1", [&self.id])?;
             self.run("DELETE FROM segment WHERE id = ?1", [&self.id])?;
             offset = 0;
@@ -180,15 +180,15 @@ impl SegmentIndexer<'_> {
         let Some(mut lines) = LineReader::open(path, offset).map_err(failed)? else { return Ok(()) };
         let (mut end, mut last, mut skipped) = (offset, hash, 0);
         while let Some(raw) = lines.read().map_err(failed)? {
-            // A line that is not whole may be half of a write going on: come back for it.
+            // An incomplete line may be a write in progress: read it the next time.
             if !raw.whole() {
                 break;
             }
             end = raw.start + raw.bytes.len() as u64;
             let line = Line::read(raw.bytes);
             last = line.as_ref().map_or(String::new(), |line| line.hash.hex());
-            let taken = line.map_or(Ok(false), |line| self.index_line(&line))?;
-            skipped += i64::from(!taken);
+            let indexed = line.map_or(Ok(false), |line| self.index_line(&line))?;
+            skipped += i64::from(!indexed);
         }
         if end > offset {
             self.run(
@@ -210,7 +210,7 @@ impl SegmentIndexer<'_> {
             .map_err(|e| AuditError::index(self.index, e))
     }
 
-    /// `false` when the record cannot be understood, which is for `verify` to explain.
+    /// `false` if the record cannot be read; `verify` reports the reason.
     fn index_line(&self, line: &Line) -> Result<bool, AuditError> {
         match line.kind {
             "begin" => {
@@ -244,7 +244,7 @@ impl SegmentIndexer<'_> {
         Ok(true)
     }
 
-    /// The named members; `None` when there is no call among them to file the record under.
+    /// The named members; `None` if the first one, the call, is missing.
     fn members<const N: usize>(&self, line: &Line, names: [&str; N]) -> Option<[Option<String>; N]> {
         let members: [Option<String>; N] = self.view.members(&line.flat(), &names).ok()?.try_into().ok()?;
         members.first().is_some_and(Option::is_some).then_some(members)
@@ -256,7 +256,7 @@ impl SegmentIndexer<'_> {
     }
 }
 
-// Either may come first: a segment can be read before the one its call began in is read to its end.
+// Either may come first: the end of a call can be indexed before the segment with its begin.
 const BEGIN: &str = "INSERT INTO call (id, segment, time, tool, caller, edge, trace)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT (id) DO UPDATE SET segment = ?2, time = ?3, tool = ?4, caller = ?5, edge = ?6, trace = ?7";

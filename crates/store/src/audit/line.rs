@@ -1,7 +1,7 @@
-//! One line of a segment: how it is bound to the line before, and how it is read back without a JSON parser.
+//! One line of a segment: how it is chained to the previous line, and how it is read without a JSON parser.
 //!
 //! `{"seq":0,"time":"…","kind":"…", fields… ,"hash":"<64 hex>"}` and a newline. The hash is
-//! BLAKE3(hash of the line before ‖ the line up to `,"hash":"`).
+//! BLAKE3(hash of the previous line ‖ the line up to `,"hash":"`).
 
 use toolyard_protocol::Digest;
 
@@ -11,13 +11,13 @@ const CLOSE: &[u8] = b"\"}\n";
 /// Bytes at the end of every line: the hash member, the brace and the newline.
 const TAIL: usize = HASH_FIELD.len() + 64 + CLOSE.len();
 
-/// The most a line adds around its body.
+/// Maximum number of bytes that a line adds to its body.
 pub(super) const OVERHEAD: usize = b"{\"seq\":".len() + 20 + TAIL;
 
-/// A line longer than any that is ever written; what is longer was not written by us.
+/// Longer than any line that Toolyard writes.
 pub(super) const MAX: usize = 32 * 1024;
 
-/// Where a chain stands: the hash of its last line and the number of the next.
+/// Position of a chain: the hash of its last line and the number of the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
     pub hash: Digest,
@@ -29,7 +29,7 @@ impl Chain {
 
     /// Appends `body` as the next line to `out`.
     pub fn append(&mut self, out: &mut Vec<u8>, body: &[u8]) {
-        // The old hash is put before the line for a moment, so that one pass over contiguous bytes hashes both.
+        // The previous hash is temporarily put before the line, so that both are hashed in one pass.
         let start = out.len();
         out.extend_from_slice(&self.hash.0);
         out.extend_from_slice(b"{\"seq\":");
@@ -45,13 +45,13 @@ impl Chain {
     }
 }
 
-/// A line taken apart. Whether its hash is right is asked with [`Line::follows`].
+/// A parsed line. [`Line::follows`] checks its hash.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub seq: u64,
     pub time: &'a str,
     pub kind: &'a str,
-    /// What stands between the kind and the hash, beginning with a comma.
+    /// The members between the kind and the hash, beginning with a comma.
     pub fields: FieldScanner<'a>,
     /// The line up to the hash member.
     pub hashed: &'a [u8],
@@ -59,7 +59,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` when the bytes are not one whole line of ours.
+    /// `None` if the bytes are not one complete record.
     pub fn read(bytes: &'a [u8]) -> Option<Line<'a>> {
         let (hashed, tail) = bytes.split_at(bytes.len().checked_sub(TAIL)?);
         let hex = tail.strip_prefix(HASH_FIELD)?.strip_suffix(CLOSE)?;
@@ -88,7 +88,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads members that we wrote at fixed places and that need no escapes.
+/// Reads members at fixed positions whose values contain no escapes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldScanner<'a>(&'a [u8]);
 

@@ -1,4 +1,4 @@
-//! The audit log as the pipeline sees it: a record before the run, one after, one for a refusal.
+//! The audit log: one record before a call runs, one after it ends, or one for a refusal.
 
 use super::folder::Folder;
 use super::shared::Shared;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use toolyard_engine::audit::{AuditFuture, AuditLog, OpenRecord};
 use toolyard_engine::clock::{Clock, Random};
+use toolyard_engine::{AuditFuture, AuditLog, OpenRecord};
 use toolyard_protocol::{Call, Error, Id, JsonView, Outcome, Timestamp, ToolSpec};
 
-/// When a record is durable. Either way it was handed to the operating system when the method returns.
+/// When a record is durable. Either way it is written to the operating system when the method returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncMode {
     /// Within 100 ms.
@@ -26,9 +26,9 @@ pub enum SyncMode {
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub sync: SyncMode,
-    /// A segment that reached this size is followed by a new one.
+    /// Size at which a new segment is started.
     pub segment_bytes: u64,
-    /// Segments not written to for so long are removed when the log is opened.
+    /// Segments not written to for this long are removed when the log is opened.
     pub retention: Option<Duration>,
 }
 
@@ -38,14 +38,14 @@ impl Default for Options {
     }
 }
 
-/// How often a call tries to have its record written before it waits for the one who writes.
+/// How often a call tries to write its record without blocking before it waits for the current writer.
 const TRIES: u32 = 8;
 
-/// Stands for a record that was written, to wait for with [`FileAuditLog::wait_durable`].
+/// Identifies a written record, for [`FileAuditLog::wait_durable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
-/// One process run's chain of records.
+/// The chain of records of one process run.
 pub struct FileAuditLog {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<dyn Clock>,
@@ -57,7 +57,7 @@ pub struct FileAuditLog {
 }
 
 impl FileAuditLog {
-    /// Writes nothing until the first record, so that a command that makes no call leaves no file.
+    /// Creates no file before the first record, so that a command without a call leaves none.
     pub fn open(
         state_dir: &Path,
         options: Options,
@@ -78,7 +78,7 @@ impl FileAuditLog {
         });
         if let Some(keep) = options.retention {
             match log.prune(keep) {
-                // What cannot be recorded is not removed; the first call will say that the disk is full.
+                // Pruning needs a record, so nothing is removed; the first call reports the full disk.
                 Ok(_) | Err(AuditError::Full { .. }) => {}
                 Err(e) => return Err(e),
             }
@@ -91,7 +91,7 @@ impl FileAuditLog {
         self.queue_begin(call, spec).written()
     }
 
-    /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
+    /// [`FileAuditLog::begin`] that yields while other calls are open, so that one write serves several.
     pub async fn begin_grouped(
         self: &Arc<Self>,
         call: &Call,
@@ -107,7 +107,7 @@ impl FileAuditLog {
         self.append(Kind::Single, record::refused(self.clock.now(), call, error, &*self.view))
     }
 
-    /// Under [`SyncMode::Always`] waits until the record is on disk; one sync serves all who wait.
+    /// Under [`SyncMode::Always`] waits until the record is on disk; one sync serves all waiters.
     pub async fn wait_durable(&self, ticket: Ticket) -> Result<(), AuditError> {
         if self.mode == SyncMode::Batched {
             return Ok(());
@@ -120,7 +120,7 @@ impl FileAuditLog {
                 if now.upto >= ticket.0 {
                     return Ok(());
                 }
-                // A fault from before may be over: only a pass made for us counts.
+                // An earlier fault may be over: only a pass after this call counts.
                 if let Some(fault) = now.fault.as_ref().filter(|_| now.passes > passes) {
                     return Err(fault.clone());
                 }
@@ -152,8 +152,8 @@ impl FileAuditLog {
         QueuedBegin { number: self.shared.enqueue(Kind::Begin, body), open_record: Some(open_record) }
     }
 
-    /// Lets the tasks that are ready now go first, where there can be any that record something, and tries to write
-    /// without waiting: a thread that sleeps until another has written costs more than the write.
+    /// If other calls are open, yields to the tasks that are ready and then tries to write without blocking:
+    /// blocking a thread until another has written costs more than the write.
     async fn yield_to_group(&self, number: u64) {
         if self.open.load(Ordering::Relaxed) <= 1 {
             return;
@@ -181,20 +181,20 @@ impl Drop for FileAuditLog {
     }
 }
 
-/// A call whose begin is recorded. Dropping it unended records a cancelled call, which a dropped future is.
+/// A call whose begin is recorded. Dropping it without an end records the call as cancelled.
 #[must_use = "dropping this records the call as cancelled"]
 pub struct OpenCall {
     log: Arc<FileAuditLog>,
     call: Id,
     at: Timestamp,
     ticket: Ticket,
-    /// Without a begin there is nothing to end.
+    /// Whether the begin was written; without it there is nothing to end.
     is_written: bool,
     ended: bool,
 }
 
 impl OpenCall {
-    /// Of the begin record.
+    /// The ticket of the begin record.
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
@@ -204,7 +204,7 @@ impl OpenCall {
         self.log.append(Kind::End, body)
     }
 
-    /// The same; while other calls are open it lets them queue their records first, so that one write serves several.
+    /// [`OpenCall::end`] that yields while other calls are open, so that one write serves several.
     pub async fn end_grouped(mut self, outcome: &Outcome) -> Result<Ticket, AuditError> {
         let body = self.ending(outcome);
         let number = self.log.shared.enqueue(Kind::End, body);
@@ -230,7 +230,7 @@ impl Drop for OpenCall {
     fn drop(&mut self) {
         if self.is_written && !self.ended {
             let now = self.log.clock.now();
-            // There is no one left to tell; a record that could not be written stays owed and is retried.
+            // No caller is left to get the error; a record that could not be written is deferred and retried.
             let _ = self.log.append(Kind::End, record::cancelled(now, self.call, self.elapsed_us(now)));
         }
         self.log.open.fetch_sub(1, Ordering::Relaxed);
@@ -244,16 +244,16 @@ impl AuditLog for FileAuditLog {
         spec: &'a ToolSpec,
     ) -> AuditFuture<'a, Box<dyn OpenRecord>> {
         Box::pin(async move {
-            let open_record = self.begin_grouped(call, spec).await.map_err(told)?;
-            self.wait_durable(open_record.ticket).await.map_err(told)?;
+            let open_record = self.begin_grouped(call, spec).await.map_err(into_error)?;
+            self.wait_durable(open_record.ticket).await.map_err(into_error)?;
             Ok(Box::new(open_record) as Box<dyn OpenRecord>)
         })
     }
 
     fn refused<'a>(&'a self, call: &'a Call, error: &'a Error) -> AuditFuture<'a, ()> {
         Box::pin(async move {
-            let ticket = FileAuditLog::refused(self, call, error).map_err(told)?;
-            self.wait_durable(ticket).await.map_err(told)
+            let ticket = FileAuditLog::refused(self, call, error).map_err(into_error)?;
+            self.wait_durable(ticket).await.map_err(into_error)
         })
     }
 
@@ -266,27 +266,27 @@ impl OpenRecord for OpenCall {
     fn end<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()> {
         Box::pin(async move {
             let log = self.log.clone();
-            let ticket = self.end_grouped(outcome).await.map_err(told)?;
-            log.wait_durable(ticket).await.map_err(told)
+            let ticket = self.end_grouped(outcome).await.map_err(into_error)?;
+            log.wait_durable(ticket).await.map_err(into_error)
         })
     }
 
     fn end_job<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()> {
         Box::pin(async move {
             let log = self.log.clone();
-            let ticket = OpenCall::end(*self, outcome).map_err(told)?;
-            // Syncing is tried again by itself.
+            let ticket = OpenCall::end(*self, outcome).map_err(into_error)?;
+            // A failed sync is retried in the background.
             let _ = log.wait_durable(ticket).await;
             Ok(())
         })
     }
 }
 
-fn told(error: AuditError) -> Error {
+fn into_error(error: AuditError) -> Error {
     Error::from(&error)
 }
 
-/// A begin that has its place and is not written yet. A caller that goes away meanwhile leaves a cancelled call.
+/// A queued begin that is not written yet. If its caller goes away, the call is recorded as cancelled.
 struct QueuedBegin {
     number: u64,
     open_record: Option<OpenCall>,
@@ -314,7 +314,7 @@ impl Drop for QueuedBegin {
     }
 }
 
-/// An end that has its place and is not written yet.
+/// A queued end that is not written yet.
 struct QueuedEnd<'a> {
     log: &'a FileAuditLog,
     number: Option<u64>,
@@ -338,11 +338,11 @@ impl Drop for QueuedEnd<'_> {
     }
 }
 
-/// Ready the second time, behind whatever else was ready.
+/// Yields to the other ready tasks once.
 async fn yield_once() {
-    let mut stepped = false;
+    let mut yielded = false;
     std::future::poll_fn(|context| {
-        if std::mem::replace(&mut stepped, true) {
+        if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();

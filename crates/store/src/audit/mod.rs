@@ -1,14 +1,14 @@
 //! The audit log: what was called, by whom, and how it ended.
 //!
-//! The truth is a set of append-only segments of JSON lines, each line bound to the one before by its hash, and
-//! heads stored apart that say how far a segment reached. The SQLite index is a convenience that can be thrown
-//! away. Nothing here parses JSON: lines are written by hand, and what the chain needs stands at fixed places.
+//! Append-only segments of JSON lines form hash chains; heads, stored separately, record how far each segment
+//! reached. The SQLite index is derived data and can be deleted. No JSON parser is used: lines are written by
+//! hand, and the chain reads only members at fixed positions.
 //!
 //! ```text
 //! <state>/audit/<id>.jsonl        one segment; one writer, never appended to by another process
 //! <state>/audit/latest            id of the segment made durable last, by any process of the yard
 //! <state>/audit-heads/<id>.head   how far the segment is known to reach
-//! <state>/audit-index.sqlite      rebuilt at will
+//! <state>/audit-index.sqlite      derived, rebuilt when missing
 //! ```
 
 mod error;

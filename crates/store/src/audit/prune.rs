@@ -1,4 +1,4 @@
-//! Retention: removes whole segments that are old and that no process writes to, and says so in the chain.
+//! Retention: removes whole segments that are old and that no process writes to, and records it in the chain.
 
 use super::folder::{Folder, Lock, lock};
 use super::head::{self, Head, LoadedHead};
@@ -14,19 +14,19 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 use toolyard_protocol::{Id, Timestamp};
 
-/// Names in one prune record, so that its line stays well below the longest.
+/// Segments named by one prune record, so that its line stays well below the maximum length.
 const NAMES: usize = 64;
 
 impl FileAuditLog {
-    /// Removes segments that were last written to more than `keep` ago and that no process writes to. Answers
-    /// how many. Done at open when retention is set; a server that runs for long calls it from time to time.
+    /// Removes segments that were last written to more than `keep` ago and that no process writes to; returns
+    /// how many. Called at open when retention is set.
     pub fn prune(&self, keep: Duration) -> Result<usize, AuditError> {
         let limit = self.clock.now().unix_ms().saturating_sub(keep.as_millis() as u64);
         let folder = &self.folder;
         if !folder.segment_ids()?.into_iter().any(|id| is_prunable(&folder.segment(id), limit)) {
             return Ok(0);
         }
-        // Someone prunes or verifies right now: the next start will do.
+        // Another process is pruning or verifying: the next start prunes.
         let Ok(_lock) = folder.lock_pruning(Lock::Try) else { return Ok(0) };
         let (old, remaining): (Vec<Id>, Vec<Id>) =
             folder.segment_ids()?.into_iter().partition(|id| is_prunable(&folder.segment(*id), limit));
@@ -34,7 +34,7 @@ impl FileAuditLog {
         for some in names.chunks(NAMES) {
             self.append(Kind::Single, record::prune(self.clock.now(), some))?;
         }
-        // The names must be durable before the files are gone, or a crash would look like a theft.
+        // The names must be durable before the files are removed, or a crash would look like tampering.
         sync::flush(&self.shared);
         if let Some(fault) = &self.shared.progress.borrow().fault {
             return Err(fault.clone());
@@ -61,8 +61,8 @@ fn is_prunable(path: &Path, limit_ms: u64) -> bool {
     old && File::open(path).is_ok_and(|file| lock(&file, Lock::Try).is_ok())
 }
 
-/// The segments to be removed, and those removed earlier whose names would go with them though one that stays
-/// still refers to them.
+/// The segments to be removed, and those removed earlier that they name and that a remaining segment still
+/// refers to.
 fn names(folder: &Folder, old: &[Id], remaining: &[Id]) -> Result<Vec<PrunedSegment>, AuditError> {
     let mut named: Vec<PrunedSegment> = Vec::new();
     let mut earlier = Vec::new();
@@ -96,7 +96,7 @@ fn names(folder: &Folder, old: &[Id], remaining: &[Id]) -> Result<Vec<PrunedSegm
     Ok(named)
 }
 
-/// Hands each record to `each` until it answers `false`.
+/// Passes each record to `each` until it returns `false`.
 fn read(folder: &Folder, id: Id, mut each: impl FnMut(&Line) -> bool) -> Result<(), AuditError> {
     let path = folder.segment(id);
     let failed = |e| AuditError::io("read", &path, e);

@@ -11,14 +11,14 @@ pub(super) struct LineReader {
     offset: u64,
 }
 
-/// Bytes up to and with the next newline.
+/// Bytes up to and including the next newline.
 pub(super) struct RawLine<'a> {
     pub start: u64,
     pub bytes: &'a [u8],
 }
 
 impl RawLine<'_> {
-    /// Whether it ends as a line; if not, the file ends here or the line is longer than any of ours.
+    /// Whether it ends with a newline; if not, the file ends here or the line is too long to be a record.
     pub fn whole(&self) -> bool {
         self.bytes.ends_with(b"\n")
     }

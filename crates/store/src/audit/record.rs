@@ -1,26 +1,26 @@
 //! The bodies of records: everything between the sequence number and the hash.
 //!
-//! Numbers stand directly after the kind, free text after them, the arguments last; `line` and `index` rely on it.
+//! Numbers come directly after the kind, then free text, then the arguments; `line` and `index` rely on it.
 
 use super::line::{FieldScanner, push_hex, push_number};
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Call, Digest, Error, ErrorKind, Id, JsonView, Outcome, Status, Timestamp, ToolSpec};
 
-/// No end line is longer, so that room for it can be set aside when its call begins.
+/// Maximum length of an end line, reserved when its call begins.
 pub(super) const END_MAX: u64 = 2048;
 
 const ARGUMENTS_MAX: usize = 4096;
 const MESSAGE_MAX: usize = 1024;
 const NAME_MAX: usize = 256;
 
-/// What the first record of a segment says.
+/// The content of the first record of a segment.
 pub(super) struct Opening {
     pub segment: Id,
     pub run: Id,
     pub part: u64,
-    /// Last hash of the run's part before this one; zeros for part 0.
+    /// Last hash of the previous part of the run; zeros for part 0.
     pub previous: Digest,
-    /// The segment that was made durable last when this one was opened.
+    /// The latest segment when this one was opened.
     pub follows: Option<Id>,
 }
 
@@ -63,7 +63,7 @@ impl Opening {
 }
 
 impl PrunedSegment {
-    /// All that a `prune` record names.
+    /// All segments that a `prune` record names.
     pub fn read(mut fields: FieldScanner) -> Option<Vec<PrunedSegment>> {
         fields.number(",\"count\":")?;
         fields.string(",\"removed\":")?.split(' ').map(PrunedSegment::parse).collect()
@@ -164,7 +164,7 @@ fn failure(out: &mut Vec<u8>, kind: ErrorKind, message: &str) {
     text(out, "message", message, MESSAGE_MAX);
 }
 
-/// Arguments that cannot be shown must not stop the record: a refused call often has malformed ones.
+/// Unreadable arguments must not prevent the record: a refused call often has malformed ones.
 fn arguments(out: &mut Vec<u8>, call: &Call, view: &dyn JsonView) {
     member(out, "arguments");
     match view.redacted(&call.arguments, ARGUMENTS_MAX) {
@@ -192,7 +192,7 @@ fn digest(out: &mut Vec<u8>, name: &str, value: &Digest) {
     out.push(b'"');
 }
 
-/// A value that is known to need no escape.
+/// A value that needs no escaping.
 fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
     member(out, name);
     out.push(b'"');
@@ -204,14 +204,14 @@ fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
 fn text(out: &mut Vec<u8>, name: &str, value: &str, cap: usize) {
     member(out, name);
     let start = out.len();
-    // Only so much can fit: escaping never shortens. Cutting first keeps a huge message from being copied.
+    // Escaping never shortens a text, so a huge message is cut before it is copied.
     let value_start = &value[..value.floor_char_boundary(cap + 1)];
     push_json_string(out, value_start);
     if out.len() - start - 2 <= cap && value_start.len() == value.len() {
         return;
     }
     out.truncate(start);
-    let mut room = cap - "…".len();
+    let mut left = cap - "…".len();
     let mut short = String::with_capacity(cap);
     for c in value_start.chars() {
         let cost = match c {
@@ -219,10 +219,10 @@ fn text(out: &mut Vec<u8>, name: &str, value: &str, cap: usize) {
             c if c < ' ' => 6,
             c => c.len_utf8(),
         };
-        if cost > room {
+        if cost > left {
             break;
         }
-        room -= cost;
+        left -= cost;
         short.push(c);
     }
     short.push('…');

@@ -1,4 +1,4 @@
-//! One segment file while it is written: room set aside ahead, whole records or nothing.
+//! The segment file being written: space is reserved ahead, and a failed write leaves no partial record.
 
 use super::AuditError;
 use super::folder::{Folder, Lock, lock, owner_only};
@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use toolyard_protocol::Id;
 
-/// Room is set aside in steps of this size, so that it costs a system call every few hundred calls only.
+/// Space is reserved in steps of this size, so that it takes one system call per few hundred calls.
 const STEP: u64 = 256 * 1024;
 
-/// The files of a segment, shared with the syncer. The lock on the segment says that its writer lives.
+/// The files of a segment, shared with the syncer. The segment is locked as long as its writer is alive.
 pub(super) struct SegmentFiles {
     pub id: Id,
     pub path: PathBuf,
@@ -29,29 +29,29 @@ pub(super) struct OpenSegment {
     pub files: Arc<SegmentFiles>,
     pub chain: Chain,
     pub length: u64,
-    /// The file has room up to here; `u64::MAX` when the file system cannot set room aside.
+    /// Space is reserved up to this offset; `u64::MAX` if the file system cannot reserve space.
     reserved: u64,
-    /// A failed write may have left part of a record behind, and cutting it off failed too.
+    /// A failed write may have left a partial record, and truncating it failed too.
     torn: bool,
 }
 
 impl OpenSegment {
-    /// The head comes first: a segment without one is then always the work of someone else.
+    /// The head is created first, so that no crash leaves a segment without one.
     pub fn create(folder: &Folder, id: Id) -> Result<OpenSegment, AuditError> {
         folder.create()?;
         let head_path = folder.head(id);
         let head = HeadFile::create(&head_path, id).map_err(|e| {
-            // A head that was half written says nothing; it must not look like a damaged one.
+            // A partially written head must not look like a damaged one.
             discard(&head_path, &e);
             AuditError::io("create", &head_path, e)
         })?;
         let path = folder.segment(id);
-        let made = owner_only().append(true).create_new(true).open(&path).and_then(|file| {
-            // Waits at most for someone who asks whether this segment is live.
+        let created = owner_only().append(true).create_new(true).open(&path).and_then(|file| {
+            // Waits at most for a process that checks whether this segment is live.
             lock(&file, Lock::Exclusive)?;
             Ok(file)
         });
-        let segment = made.map_err(|e| {
+        let segment = created.map_err(|e| {
             discard(&path, &e);
             let _ = fs::remove_file(&head_path);
             AuditError::io("create", &path, e)
@@ -66,12 +66,12 @@ impl OpenSegment {
         Head { records: self.chain.next, length: self.length, hash: self.chain.hash }
     }
 
-    /// Makes sure that the file can grow to `end` bytes.
+    /// Reserves space up to `end` bytes.
     pub fn reserve(&mut self, end: u64) -> Result<(), AuditError> {
         if end <= self.reserved {
             return Ok(());
         }
-        // Near the end of the disk the exact need may fit where a step ahead does not.
+        // On a nearly full disk the exact size may fit where a whole step does not.
         let grown = self.grow(end + STEP).or_else(|e| match e.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => self.grow(end),
             _ => Err(e),
@@ -82,7 +82,7 @@ impl OpenSegment {
                 self.reserved = u64::MAX;
                 Ok(())
             }
-            Err(e) => Err(AuditError::io("set room aside in", &self.files.path, e)),
+            Err(e) => Err(AuditError::io("reserve space in", &self.files.path, e)),
         }
     }
 
@@ -111,12 +111,12 @@ impl OpenSegment {
         Err(io::Error::from_raw_os_error(libc::ENOSYS))
     }
 
-    /// Appends whole records with as few writes as the system allows; on failure none of them is left.
+    /// Appends whole records; on failure none of them is left in the file.
     pub fn write(&mut self, lines: &[u8]) -> Result<(), AuditError> {
         self.truncate_torn()?;
         if let Err(e) = (&self.files.segment).write_all(lines) {
             self.torn = true;
-            // A second failure is kept in `torn` and met again by the next write.
+            // If this fails too, `torn` stays set and the next write tries again.
             let _ = self.truncate_torn();
             return Err(AuditError::io("write", &self.files.path, e));
         }
@@ -124,13 +124,13 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// Cuts off what a failed write left behind.
+    /// Truncates what a failed write left behind.
     fn truncate_torn(&mut self) -> Result<(), AuditError> {
         if self.torn {
             let cut = self.files.segment.set_len(self.length);
-            cut.map_err(|e| AuditError::io("cut a half-written record off", &self.files.path, e))?;
+            cut.map_err(|e| AuditError::io("remove a partial record from", &self.files.path, e))?;
             self.torn = false;
-            // Cutting also gave back what was set aside.
+            // Truncating also released the reserved space.
             self.reserved = self.reserved.min(self.length);
         }
         Ok(())
@@ -142,14 +142,14 @@ impl OpenSegment {
         let _ = fs::remove_file(folder.head(self.files.id));
     }
 
-    /// Gives back the room that was set aside and not used.
+    /// Releases reserved space that was not used.
     pub fn trim(&mut self) {
-        // Only a matter of disk space: the length is what it was, so a failure changes nothing.
+        // The length does not change, so a failure only wastes disk space.
         let _ = self.files.segment.set_len(self.length);
     }
 }
 
-/// Removes a file that could not be made, unless the reason is that it is someone else's.
+/// Removes a file that could not be created, unless it existed before.
 fn discard(path: &Path, why: &io::Error) {
     if why.kind() != io::ErrorKind::AlreadyExists {
         let _ = fs::remove_file(path);

@@ -1,5 +1,5 @@
-//! What callers and the syncer share. Appending is flat combining: callers queue their records, and whoever
-//! gets the file writes everything that is queued, so contention makes batches instead of a queue of writes.
+//! State shared by callers and the syncer. Appending is flat combining: callers queue their records, and the
+//! one that gets the lock writes everything queued, so that contention leads to larger batches.
 
 use super::AuditError;
 use super::log::Ticket;
@@ -12,13 +12,13 @@ use tokio::sync::watch;
 pub(super) struct Shared {
     queue: Mutex<Queue>,
     pub writer: Mutex<Combiner>,
-    /// Every record up to here was written or refused.
+    /// Every record up to this number was written or refused.
     done: AtomicU64,
-    /// Whether some refusal is still to be told, of whatever record.
+    /// Whether there is a refusal that its caller has not fetched yet.
     refusals: AtomicBool,
     pub signal: SyncSignal,
     pub progress: watch::Sender<Progress>,
-    /// One pass of syncing at a time.
+    /// Allows one sync pass at a time.
     pub passes: Mutex<()>,
 }
 
@@ -27,7 +27,7 @@ struct Queue {
     last: u64,
 }
 
-/// The writer and the batch it is given; the vector is swapped with the queue's, so neither is allocated anew.
+/// The writer and its batch; the vector is swapped with the queue's, so that both are reused.
 pub(super) struct Combiner {
     pub writer: Writer,
     batch: Vec<Entry>,
@@ -47,13 +47,13 @@ impl Shared {
         }
     }
 
-    /// Returns when the record was handed to the operating system, or why it was not.
+    /// Returns when the record was written to the operating system, or the error.
     pub fn append(&self, kind: Kind, body: Vec<u8>) -> Result<Ticket, AuditError> {
         let number = self.enqueue(kind, body);
         self.write_until(number)
     }
 
-    /// Gives a record its place. Whoever does so must call [`Shared::write_until`] with its number.
+    /// Queues a record. The caller must then call [`Shared::write_until`] with its number.
     pub fn enqueue(&self, kind: Kind, body: Vec<u8>) -> u64 {
         let mut queue = lock(&self.queue);
         queue.last += 1;
@@ -62,7 +62,7 @@ impl Shared {
         number
     }
 
-    /// Writes what is queued, unless someone else has written this record already.
+    /// Writes everything queued, unless another caller has already written this record.
     pub fn write_until(&self, number: u64) -> Result<Ticket, AuditError> {
         if self.is_done(number) && !self.refusals.load(Ordering::Acquire) {
             return Ok(Ticket(number));
@@ -74,7 +74,7 @@ impl Shared {
         result.map(|()| Ticket(number))
     }
 
-    /// Whether the record is written, or refused, now; `false` while someone else writes. Its result is still to be had.
+    /// [`Shared::write_until`] that returns `false` instead of waiting for another caller; leaves the result.
     pub fn try_write(&self, number: u64) -> bool {
         if self.is_done(number) {
             return true;
@@ -101,7 +101,7 @@ impl Shared {
         self.done.load(Ordering::Acquire) >= number
     }
 
-    /// Tries again to write what is owed. Answers whether something still is.
+    /// Retries deferred ends. Returns whether some are left.
     pub fn retry(&self) -> bool {
         let mut combiner = lock(&self.writer);
         if combiner.writer.has_deferred_ends() {
@@ -123,13 +123,13 @@ impl Combiner {
     fn write(&mut self) {
         self.writer.write(&mut self.batch);
         if self.closing {
-            // Without its close record the segment reads as one whose process was killed: a note, no loss.
+            // Without its close record the segment looks like that of a killed process: a note, no loss.
             let _ = self.writer.finish();
         }
     }
 }
 
-/// The data behind these locks is whole between any two statements that could panic.
+/// Ignores poisoning: the data is consistent between any two statements that could panic.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Makes records durable behind the callers' backs: one thread that syncs what was written, then stores heads.
+//! Makes records durable: a background thread that syncs the segments, then stores heads.
 
 use super::AuditError;
 use super::shared::{Shared, lock};
@@ -9,24 +9,24 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use toolyard_protocol::Id;
 
-/// Written records are synced so long after the first of them; half of the 100 ms we promise.
+/// Delay from the first unsynced record to its sync; half of the promised 100 ms.
 const DELAY: Duration = Duration::from_millis(50);
 
 /// How far the log is durable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
-    /// Every record numbered up to here.
+    /// Every record up to this number is durable.
     pub upto: u64,
-    /// How many passes there were.
+    /// Number of sync passes so far.
     pub passes: u64,
     /// Why the last pass failed.
     pub fault: Option<AuditError>,
 }
 
-/// How callers reach the syncer.
+/// Signals from callers to the syncer.
 #[derive(Default)]
 pub(super) struct SyncSignal {
-    /// Something was written since the last pass began. The hot path only ever swaps this.
+    /// Something was written since the last pass began. The hot path only swaps this flag.
     dirty: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -35,12 +35,12 @@ pub(super) struct SyncSignal {
 #[derive(Default)]
 struct State {
     thread: Option<JoinHandle<()>>,
-    /// Someone waits for the next pass.
+    /// A caller waits for the next pass.
     urgent: bool,
     stop: bool,
 }
 
-/// Tells the syncer that something was written; starts it at the first time.
+/// Signals that something was written; starts the syncer on first use.
 pub(super) fn mark_dirty(shared: &Arc<Shared>) {
     if shared.signal.dirty.swap(true, Ordering::SeqCst) {
         return;
@@ -51,7 +51,7 @@ pub(super) fn mark_dirty(shared: &Arc<Shared>) {
         let started = thread::Builder::new().name("audit-sync".into()).spawn(move || run(&for_thread));
         match started {
             Ok(thread) => state.thread = Some(thread),
-            // No thread to be had: the caller syncs, which is slow but keeps the promise.
+            // The thread cannot be started: the caller syncs, which is slow but durable in time.
             Err(_) => {
                 drop(state);
                 sync_pass(shared, &mut HeadState::default(), true);
@@ -62,7 +62,7 @@ pub(super) fn mark_dirty(shared: &Arc<Shared>) {
     shared.signal.changed.notify_one();
 }
 
-/// Asks for a pass now.
+/// Requests a pass now.
 pub(super) fn request_sync(shared: &Shared) {
     lock(&shared.signal.state).urgent = true;
     shared.signal.changed.notify_one();
@@ -92,7 +92,7 @@ fn run(shared: &Shared) {
         let stop = wait(shared, heads.behind);
         shared.signal.dirty.store(false, Ordering::SeqCst);
         if shared.retry() {
-            // Come back for it, without anyone having to call.
+            // Retried by the next pass, without another call.
             shared.signal.dirty.store(true, Ordering::SeqCst);
         }
         let due = stop || heads.stored.is_none_or(|at| at.elapsed() >= DELAY);
@@ -103,7 +103,7 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Sleeps until there is something to do. Answers whether to stop afterwards.
+/// Sleeps until there is something to do. Returns whether to stop afterwards.
 fn wait(shared: &Shared, heads_behind: bool) -> bool {
     let signal = &shared.signal;
     let mut state = lock(&signal.state);
@@ -122,18 +122,18 @@ fn wait(shared: &Shared, heads_behind: bool) -> bool {
     state.stop
 }
 
-/// What the syncer remembers about heads.
+/// The syncer's state of stored heads.
 #[derive(Default)]
 struct HeadState {
     stored: Option<Instant>,
-    /// Records were synced for a waiting caller, and the head left for later.
+    /// Records were synced for a waiting caller, but their head is not stored yet.
     behind: bool,
     /// Segment and records of the head stored last.
     last: Option<(Id, u64)>,
 }
 
-/// Syncs every segment that grew; stores heads when they are due. Callers who wait for their record do not wait
-/// for the head: under `sync = "always"` that would double what each group of calls costs.
+/// Syncs every segment that grew; stores heads when they are due. Callers that wait for their record do not
+/// wait for the head: under `sync = "always"` that would double the cost of each group of calls.
 fn sync_pass(shared: &Shared, heads: &mut HeadState, due: bool) {
     let _one = lock(&shared.passes);
     let (upto, reached) = {
@@ -152,7 +152,7 @@ fn sync_pass(shared: &Shared, heads: &mut HeadState, due: bool) {
         let mut combiner = lock(&shared.writer);
         combiner.writer.return_unsynced(reached);
         if matches!(fault, AuditError::Unsynced { .. }) {
-            // The kernel may have dropped what was written, so nothing written later can be trusted either.
+            // The kernel may have dropped written pages, so nothing written later can be trusted either.
             combiner.writer.stop(fault);
         }
         heads.behind = true;
@@ -162,7 +162,7 @@ fn sync_pass(shared: &Shared, heads: &mut HeadState, due: bool) {
 fn store_heads(heads: &mut HeadState, reached: &[SegmentProgress], due: bool) -> Result<(), AuditError> {
     heads.behind = false;
     for SegmentProgress { files, head, closed } in reached {
-        // A closed one will not come again.
+        // A closed segment is not listed again.
         if !due && !closed {
             heads.behind = true;
         } else if heads.last != Some((files.id, head.records)) {

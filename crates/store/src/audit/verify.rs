@@ -1,7 +1,7 @@
 //! Checks every chain against its hashes, its head, and the segments it names.
 //!
-//! Found is any record changed, removed or moved before the last stored head. What a crash leaves behind after
-//! the head is a note. Memory grows with the number of segments, not of records.
+//! Detects every record changed, removed or moved before the last stored head. What a crash leaves behind
+//! after the head is a note. Memory grows with the number of segments, not of records.
 
 use super::AuditError;
 use super::folder::{Folder, Lock, lock};
@@ -14,16 +14,16 @@ use std::fs::File;
 use std::path::Path;
 use toolyard_protocol::{Digest, Id};
 
-/// More than this many findings of one sort are only counted.
+/// Maximum number of problems, and of notes, listed; more are only counted.
 const SHOWN: usize = 200;
 
-/// What [`verify`] found. The log is sound when there are no problems.
+/// The result of [`verify`]. The log is intact if there are no problems.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub segments: u64,
     pub records: u64,
     pub problems: Vec<Problem>,
-    /// Traces of crashes, which are no one's fault.
+    /// Traces of crashes, which are harmless.
     pub notes: Vec<Problem>,
     /// Findings beyond those listed.
     pub more: u64,
@@ -33,7 +33,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub segment: Id,
-    /// From 1; 0 when it is about the segment as a whole.
+    /// From 1; 0 for the segment as a whole.
     pub line: u64,
     pub what: String,
 }
@@ -44,9 +44,9 @@ pub fn verify(state_dir: &Path) -> Result<Report, AuditError> {
     if !folder.segments.exists() && !folder.heads.exists() {
         return Ok(report);
     }
-    // Without the right to lock (a read-only copy) no one prunes either.
+    // Where the lock cannot be taken (a read-only copy), nothing is pruned either.
     let _lock = folder.lock_pruning(Lock::Shared).ok();
-    // Heads first: they are made before their segments, and a segment read later reaches at least as far.
+    // Heads first: they are created before their segments, and a segment read later reaches at least as far.
     let mut heads = HashMap::new();
     for id in folder.head_ids()? {
         heads.insert(id, load_head(&folder, id, &mut report)?);
@@ -79,13 +79,13 @@ fn load_head(folder: &Folder, id: Id, report: &mut Report) -> Result<Head, Audit
     match head::load(&path, id).map_err(|e| AuditError::io("read", &path, e))? {
         LoadedHead::Whole(head) => Ok(head),
         LoadedHead::Half(head) => {
-            report.note(id, 0, "one of the two slots of its head is damaged, as a crash can leave it");
+            report.note(id, 0, "one of the two slots of its head is damaged, as after a crash");
             Ok(head)
         }
-        // The head is made before its segment: a process killed in between leaves it empty, and nothing else.
+        // The head is created before its segment: a process killed in between leaves only an empty head.
         LoadedHead::Damaged if is_empty(&path) && !folder.segment(id).exists() => Ok(Head::EMPTY),
         LoadedHead::Damaged => {
-            report.problem(id, 0, "its head is damaged in both slots");
+            report.problem(id, 0, "both slots of its head are damaged");
             Ok(Head::EMPTY)
         }
     }
@@ -95,7 +95,7 @@ fn is_empty(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0)
 }
 
-/// What is kept of a segment that was read.
+/// Summary of a verified segment.
 #[derive(Default)]
 struct SegmentSummary {
     opening: Option<Opening>,
@@ -104,14 +104,14 @@ struct SegmentSummary {
     closed: bool,
 }
 
-/// One segment while it is read.
+/// Verifies one segment.
 struct SegmentVerifier<'a> {
     id: Id,
     head: Option<Head>,
     report: &'a mut Report,
     line: u64,
     next: u64,
-    /// Hash of the line before; `None` after a line that could not be read.
+    /// Hash of the previous line; `None` after a line that could not be read.
     previous: Option<Digest>,
     seen: SegmentSummary,
 }
@@ -135,20 +135,20 @@ impl<'a> SegmentVerifier<'a> {
         let live = is_live(&path);
         let Some(mut lines) = LineReader::open(&path, 0).map_err(read)? else { return Ok(()) };
         let head = self.head.unwrap_or_else(|| {
-            self.report.problem(self.id, 0, "its head is missing, so a cut tail would not show");
+            self.report.problem(self.id, 0, "its head is missing, so a truncation cannot be detected");
             Head::EMPTY
         });
         let mut head_met = head.records == 0;
         while let Some(raw) = lines.read().map_err(read)? {
             let (start, whole) = (raw.start, raw.whole());
-            // Nothing is written after a close record, so what stands there is no trace of a crash.
+            // Nothing is written after a close record, so anything there is not the trace of a crash.
             let may_be_torn = start >= head.length && !self.seen.closed;
             let fault = self.check(raw.bytes);
             let at_end = !whole || lines.at_end().map_err(read)?;
             match fault {
                 None => self.report.records += 1,
                 Some(_) if may_be_torn && at_end => {
-                    self.report.note(self.id, self.line, "torn tail after crash: the last line is not whole");
+                    self.report.note(self.id, self.line, "torn tail after crash: incomplete last line");
                 }
                 Some(what) => self.report.problem(self.id, self.line, what),
             }
@@ -161,7 +161,7 @@ impl<'a> SegmentVerifier<'a> {
         }
         if !head_met {
             let what = format!(
-                "it does not match its head, which says {} records in {} bytes: records were cut off or rewritten",
+                "it does not match its head of {} records and {} bytes: records were removed or rewritten",
                 head.records, head.length
             );
             self.report.problem(self.id, self.line, what);
@@ -173,31 +173,31 @@ impl<'a> SegmentVerifier<'a> {
         Ok(())
     }
 
-    /// What is wrong with the next line, if anything. Goes on from the line as it stands, so that one change is
+    /// What is wrong with the next line, if anything. Continues from the line as it is, so that one change is
     /// one finding.
     fn check(&mut self, bytes: &[u8]) -> Option<String> {
         self.line += 1;
         let Some(line) = Line::read(bytes) else {
             self.previous = None;
             self.next += 1;
-            return Some("this is not a whole record".into());
+            return Some("not a complete record".into());
         };
         let expected = self.next;
         let linked = self.previous.is_none_or(|previous| line.follows(&previous));
         self.next = line.seq.wrapping_add(1);
         self.previous = Some(line.hash);
         if line.seq != expected {
-            return Some(format!("record {} stands where {expected} belongs: removed or moved", line.seq));
+            return Some(format!("found record {} instead of {expected}: removed or moved", line.seq));
         }
         if !linked {
-            return Some(format!("record {expected} or the one before it was changed: the hash is wrong"));
+            return Some(format!("wrong hash: record {expected} or the one before it was changed"));
         }
         self.track_record(&line)
     }
 
     fn track_record(&mut self, line: &Line) -> Option<String> {
         if self.seen.closed {
-            return Some("a record after the close record".into());
+            return Some("record after the close record".into());
         }
         match line.kind {
             "open" => self.seen.opening = Opening::read(line.fields).filter(|o| o.segment == self.id),
@@ -206,16 +206,16 @@ impl<'a> SegmentVerifier<'a> {
             _ => {}
         }
         let opened = self.seen.opening.is_some();
-        (line.seq == 0 && !opened).then(|| "this is not the first record of this segment".to_owned())
+        (line.seq == 0 && !opened).then(|| "not the opening record of this segment".to_owned())
     }
 }
 
-/// Whether the process that writes the segment still runs.
+/// Whether the process that writes the segment is still running.
 fn is_live(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| lock(&file, Lock::Try).is_err())
 }
 
-/// Every segment that another one, a head or `latest` names must be there, or be named by a prune record.
+/// Every segment that another one, a head or `latest` names must exist or be named by a prune record.
 fn check_links(
     folder: &Folder,
     seen: &HashMap<Id, SegmentSummary>,
@@ -233,30 +233,28 @@ fn check_links(
     for id in ids {
         let Some(opening) = &seen[id].opening else { continue };
         if let Some(follows) = opening.follows.filter(|follows| !known.contains(follows)) {
-            report.problem(*id, 1, format!("segment {follows}, which came before it, is missing"));
+            report.problem(*id, 1, format!("the preceding segment {follows} is missing"));
         }
-        let Some(part_before) = opening.part.checked_sub(1) else { continue };
-        match parts.get(&(opening.run, part_before)) {
+        let Some(previous_part) = opening.part.checked_sub(1) else { continue };
+        match parts.get(&(opening.run, previous_part)) {
             Some(before) if before.last == Some(opening.previous) => {}
-            Some(_) => {
-                report.problem(*id, 1, "the part before it of the same run ends otherwise than it says")
-            }
+            Some(_) => report.problem(*id, 1, "the previous part of its run ends with another hash"),
             None if removed.iter().any(|removed| removed.hash == opening.previous) => {}
-            None => report.problem(*id, 1, "the part before it of the same run is missing"),
+            None => report.problem(*id, 1, "the previous part of its run is missing"),
         }
     }
     let mut missing: Vec<(&Id, &Head)> = heads_left.iter().filter(|(id, _)| !known.contains(id)).collect();
     missing.sort_by_key(|(id, _)| **id);
     for (id, head) in missing {
         match head.records {
-            0 => report.note(*id, 0, "it was about to be opened when its process was killed"),
+            0 => report.note(*id, 0, "its process was killed when it was about to be opened"),
             records => {
-                report.problem(*id, 0, format!("the segment is missing; its head says {records} records"))
+                report.problem(*id, 0, format!("the segment is missing; its head counts {records} records"))
             }
         }
     }
     if let Some(latest) = folder.latest()?.filter(|latest| !known.contains(latest)) {
-        report.problem(latest, 0, "the segment that was made durable last is missing");
+        report.problem(latest, 0, "the segment named by 'latest' is missing");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Puts records on disk, one batch at a time: admits them, chains them, writes them with one write.
+//! Writes records in batches: admits them, chains them, appends them with one write.
 //!
-//! A begin is admitted only when there is room for it and for the end of every call that is open; so ends are
-//! never refused, and when a write fails all the same they are kept and written first when it works again.
+//! A begin is admitted only if there is space for it and for the end of every open call, so ends are never
+//! refused. If a write fails nevertheless, its ends are deferred and written first by a later write.
 
 use super::AuditError;
 use super::folder::Folder;
@@ -14,25 +14,25 @@ use std::sync::Arc;
 use toolyard_engine::clock::{Clock, Random, new_id};
 use toolyard_protocol::{Digest, Id};
 
-/// Room for a close record.
+/// Space reserved for a close record.
 const CLOSE_MAX: u64 = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Begin,
     End,
-    /// A record on its own: a refusal, a pruning.
+    /// A record without a counterpart: a refusal, a pruning.
     Single,
 }
 
-/// A record on its way to disk.
+/// A queued record.
 pub(super) struct Entry {
     pub number: u64,
     pub kind: Kind,
     pub body: Vec<u8>,
 }
 
-/// A segment and how far it reached at one moment.
+/// A segment and how far it has been written.
 pub(super) struct SegmentProgress {
     pub files: Arc<SegmentFiles>,
     pub head: Head,
@@ -47,15 +47,15 @@ pub(super) struct Writer {
     segment_bytes: u64,
     live: Option<OpenSegment>,
     part: u64,
-    /// Last hash of the part before the live one.
+    /// Last hash of the previous part.
     previous: Digest,
     retired: Vec<SegmentProgress>,
     open_calls: u64,
     /// Ends that could not be written yet. Bounded by the open calls, which stay open until theirs is written.
     deferred_ends: Vec<Entry>,
-    /// Why records numbered so were not written; each is taken out by the caller it belongs to.
+    /// Errors of records that were not written, by number; each is removed by its caller.
     failed: BTreeMap<u64, AuditError>,
-    /// Everything numbered up to here was dealt with.
+    /// Every record up to this number was written or refused.
     done: u64,
     stop: Option<AuditError>,
     buffer: Vec<u8>,
@@ -86,12 +86,12 @@ impl Writer {
         self.done
     }
 
-    /// What became of the record with this number.
+    /// The result of the record with this number.
     pub fn result(&mut self, number: u64) -> Result<(), AuditError> {
         self.failed.remove(&number).map_or(Ok(()), Err)
     }
 
-    /// Whether there is a refusal that its caller has not asked for yet.
+    /// Whether there is a refusal that its caller has not fetched yet.
     pub fn has_refusals(&self) -> bool {
         !self.failed.is_empty()
     }
@@ -105,7 +105,7 @@ impl Writer {
         !self.deferred_ends.is_empty()
     }
 
-    /// Segments to sync: those given up since the last time, and the live one.
+    /// Segments to sync: those closed since the last call, and the live one.
     pub fn segments_to_sync(&mut self) -> Vec<SegmentProgress> {
         let mut all = std::mem::take(&mut self.retired);
         all.extend(self.live.as_ref().map(|live| SegmentProgress {
@@ -116,7 +116,7 @@ impl Writer {
         all
     }
 
-    /// Takes back what could not be synced, to be handed out again. The live one comes by itself.
+    /// Returns closed segments that could not be synced to the list; the live one is always on it.
     pub fn return_unsynced(&mut self, reached: Vec<SegmentProgress>) {
         self.retired.splice(0..0, reached.into_iter().filter(|one| one.closed));
     }
@@ -141,7 +141,7 @@ impl Writer {
         self.append(batch, refusal);
     }
 
-    /// Whether new calls may be written now; opens or changes the segment as needed.
+    /// Opens or rotates the segment as needed; on an error, new calls are refused.
     fn prepare(&mut self, batch: &[Entry]) -> Result<(), AuditError> {
         let only_ends = batch.iter().all(|entry| entry.kind == Kind::End);
         match (&self.live, &self.stop) {
@@ -163,7 +163,7 @@ impl Writer {
             let line = (entry.body.len() + OVERHEAD) as u64;
             let end = live.length + lines.len() as u64 + line + (open_calls + begins) * END_MAX + CLOSE_MAX;
             let admitted = match (&refusal, entry.kind) {
-                // Its room was set aside when its call began.
+                // Its space was reserved when its call began.
                 (_, Kind::End) => Ok(()),
                 (Some(why), _) => Err(why.clone()),
                 (None, _) => live.reserve(end),
@@ -184,8 +184,8 @@ impl Writer {
             }
             Err(why) => {
                 batch.drain(..).for_each(|entry| self.fail(entry, why.clone()));
-                // Cutting the failed write off gave back the room of the open calls; without it their ends
-                // may be owed for a while, but are not lost.
+                // Truncating the failed write released the space reserved for the open calls; if it cannot be
+                // reserved again, their ends may be deferred, but are not lost.
                 let _ = live.reserve(live.length + self.open_calls * END_MAX + CLOSE_MAX);
             }
         }
@@ -194,7 +194,7 @@ impl Writer {
     }
 
     fn fail(&mut self, entry: Entry, why: AuditError) {
-        // An owed end has number 0: its caller was told long ago.
+        // A deferred end has number 0: its caller already got the error.
         if entry.number > 0 {
             self.failed.insert(entry.number, why);
         }
@@ -203,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Starts the next part of this run. The part before is closed only when the new one has its room.
+    /// Starts the next part of this run. Closes the previous one only once space for the new one is reserved.
     fn open_segment(&mut self) -> Result<(), AuditError> {
         let id = new_id(&*self.clock, &*self.random);
         let follows = self.folder.latest()?;
@@ -253,7 +253,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the log when no call is open any more and nothing is owed.
+    /// Closes the segment if no call is open; deferred ends belong to open calls.
     pub fn finish(&mut self) -> Result<(), AuditError> {
         if self.open_calls == 0 { self.close_segment() } else { Ok(()) }
     }

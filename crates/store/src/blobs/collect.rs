@@ -1,4 +1,4 @@
-//! Removes blobs that nothing names.
+//! Garbage collection: removes unreferenced blobs.
 
 use super::folder::{BlobFileNames, Dir, ShardFile};
 use super::pins::CollectorLocks;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolyard_protocol::{Hash, Timestamp};
 
-/// What a collection did.
+/// Result of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectReport {
     /// Blobs that were removed.
@@ -20,7 +20,7 @@ pub struct CollectReport {
     pub bytes: u64,
     /// Blobs that stay: live, young or pinned.
     pub kept: u64,
-    /// Of those, the ones that only a pin kept.
+    /// Of those, the ones protected only by a pin.
     pub pinned: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn collect(
     let swept = store.clone();
     blocking(move || temp::sweep(&swept.folder)).await?;
     let mut total = CollectReport::default();
-    // Shard by shard: the list of one is all that is held in memory.
+    // Shard by shard, so that only the list of one shard is in memory.
     for shard in 0..=u8::MAX {
         let listed = store.clone();
         let mut found = blocking(move || list(&listed, shard, limit)).await?;
@@ -73,7 +73,7 @@ impl AgeLimit {
 }
 
 struct ShardListing {
-    /// Blobs, and trees: whether a tree is alone is looked at when it can no longer change.
+    /// Blobs and trees; whether a tree is stray is checked later, under the lock.
     old: Vec<ShardFile>,
     young: u64,
 }
@@ -90,16 +90,16 @@ fn list(store: &Store, shard: u8, limit: AgeLimit) -> Result<ShardListing, BlobE
             continue;
         };
         match entry.metadata() {
-            // No file of ours; `verify` tells of it.
+            // Not a file of the store; `verify` reports it.
             Ok(data) if !data.is_file() => {}
             Ok(data) if limit.is_old(&data) => found.old.push(part),
             Ok(_) => found.young += u64::from(matches!(part, ShardFile::Data(_))),
-            // Gone meanwhile.
+            // Removed meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(fault(e)),
         }
     }
-    // A blob takes its tree with it, so that only trees without a blob are left when theirs come.
+    // Blobs first: each is removed with its tree, so that only stray trees remain.
     found.old.sort_by_key(|part| matches!(part, ShardFile::Tree(_)));
     Ok(found)
 }
@@ -118,7 +118,7 @@ fn remove(store: &Store, shard: u8, old: &[ShardFile], limit: AgeLimit) -> Resul
         let removed_size = locks
             .with_exclusive(hash, || remove_from_shard(store, &dir, part, limit, &mut moved))
             .map_err(fault)?;
-        // Giving back the room may take long; by now the blob can be pinned and stored again.
+        // Freeing the space may take long; the blob can already be pinned and stored again.
         for name in moved {
             store.folder.temps.remove(&name).map_err(fault)?;
         }
@@ -138,7 +138,7 @@ fn remove(store: &Store, shard: u8, old: &[ShardFile], limit: AgeLimit) -> Resul
     Ok(done)
 }
 
-/// Takes a part's files out of the shard, unless it was stored again since it was listed. Gives its size if it went.
+/// Moves a blob or stray tree to `tmp/`, unless it was stored again meanwhile. Returns the size of the blob.
 fn remove_from_shard(
     store: &Store,
     dir: &Dir,
@@ -152,7 +152,7 @@ fn remove_from_shard(
     };
     let fault = |e| BlobError::io(&format!("remove {}", names.display_path()), e);
     let data = match dir.file(&names.data) {
-        // What has the blob's name is no file of ours; `verify` tells of it.
+        // Not a regular file; `verify` reports it.
         Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(None),
         data => data.map_err(fault)?,
     };
@@ -162,10 +162,10 @@ fn remove_from_shard(
             return Ok(None);
         }
         moved.push(temp::move_to_temp(&store.folder, dir, &names.data).map_err(fault)?);
-        store.fault_point("blob.set_aside")?;
+        store.fault_point("blob.moved")?;
         size = Some(found.len());
     } else if data.is_some() {
-        // A tree that has its blob.
+        // The tree is not stray.
         return Ok(None);
     }
     let tree = dir.file(&names.tree).ok().flatten();

@@ -5,23 +5,23 @@ use toolyard_protocol::{Error, ErrorKind, Hash};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    #[error("there is no blob {hash}")]
+    #[error("blob {hash} not found")]
     NotFound { hash: Hash },
-    /// What lies on disk is not what was stored. Everything before `at` was proven, if it was asked for.
-    #[error("the blob {hash} is damaged on disk at byte {at} or after")]
+    /// The content on disk differs from what was stored. Requested bytes before `at` were verified.
+    #[error("blob {hash} is damaged on disk at or after byte {at}")]
     Damaged { hash: Hash, at: u64 },
-    #[error("the blob {hash} has {size} bytes, more than the {cap} that are allowed here")]
+    #[error("blob {hash} has {size} bytes, more than the limit of {cap}")]
     TooLarge { hash: Hash, size: u64, cap: u64 },
-    #[error("bytes {start} to {end} are not within the blob, which has {size} bytes")]
+    #[error("the range {start} to {end} is outside the blob, which has {size} bytes")]
     Range { start: u64, end: u64, size: u64 },
-    #[error("no room for blobs: the disk is full")]
+    #[error("cannot store the blob: the disk is full")]
     Full,
-    /// An earlier write failed or was dropped half-way, so what the blob would be is not known.
-    #[error("an earlier part of this blob was not written, so it cannot be finished")]
+    /// An earlier write failed or was dropped before it completed, so the content is unknown.
+    #[error("an earlier write to this blob failed, so it cannot be finished")]
     Broken,
     #[error("the server is shutting down")]
     Stopped,
-    /// Which file and what the system said.
+    /// The operation, the file and the system error.
     #[error("the blob store cannot {0}")]
     Io(String),
 }
@@ -48,18 +48,16 @@ impl BlobError {
 
     fn hint(&self) -> &'static str {
         match self {
-            BlobError::NotFound { .. } => {
-                "check the hash; blobs that nothing names are removed after a while"
-            }
+            BlobError::NotFound { .. } => "check the hash; unreferenced blobs are removed after a while",
             BlobError::Damaged { .. } => {
                 "store the same content again, which repairs it, or restore the file from a backup"
             }
             BlobError::TooLarge { .. } => "read it in ranges, or stream it",
-            BlobError::Range { .. } => "ask for a range that ends within the blob",
-            BlobError::Full => "free some space; what was stored before is intact",
+            BlobError::Range { .. } => "request a range that ends within the blob",
+            BlobError::Full => "free some space; blobs stored earlier are intact",
             BlobError::Broken => "start again from the first byte",
             BlobError::Stopped => "call again when the server is back",
-            BlobError::Io(_) => "check the disk and the modes of the state folder",
+            BlobError::Io(_) => "check the disk and the permissions of the state folder",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The store's folder: every name in it is opened relative to an open folder, and no symbolic link is followed.
+//! The folder of the store: files are opened relative to a folder handle, and no symbolic link is followed.
 
 use super::BlobError;
 use std::ffi::CString;
@@ -14,7 +14,7 @@ pub(super) struct Folder {
     pub path: PathBuf,
     root: Dir,
     pub temps: Dir,
-    /// Shards whose own name is known to be durable.
+    /// Shards whose folder entry is known to be durable.
     durable: [AtomicBool; 256],
 }
 
@@ -34,32 +34,32 @@ impl Folder {
         Ok(Folder { path: path.into(), root, temps, durable: [const { AtomicBool::new(false) }; 256] })
     }
 
-    /// A file beside the shards, created when it is missing.
+    /// Opens a file beside the shards, created if it is missing.
     pub fn open_sibling(&self, name: &str) -> Result<File, BlobError> {
         let flags = libc::O_RDWR | libc::O_CREAT;
         self.root.open(name, flags).map_err(|e| BlobError::io(&format!("open {name}"), e))
     }
 
-    /// The folder of a hash's files; `None` when nothing was ever stored there.
+    /// Opens a shard; `None` if nothing was ever stored in it.
     pub fn shard(&self, number: u8) -> Result<Option<Dir>, BlobError> {
         let name = shard_name(number);
         self.root.sub(&name, false).map_err(|e| BlobError::io(&format!("open {name}"), e))
     }
 
-    /// The same, made when it is missing, its name durable.
-    pub fn make_shard(&self, number: u8) -> Result<Dir, BlobError> {
+    /// Opens a shard, created durably if it is missing.
+    pub fn create_shard(&self, number: u8) -> Result<Dir, BlobError> {
         let name = shard_name(number);
         let make = || {
             let shard = self.root.sub(&name, true)?.ok_or(io::ErrorKind::NotFound)?;
             let durable = &self.durable[usize::from(number)];
             if !durable.load(Ordering::Relaxed) {
-                // Another process may have made it without having synced yet: once per process we do.
+                // Another process may have created it without syncing yet, so each process syncs once.
                 self.root.sync()?;
                 durable.store(true, Ordering::Relaxed);
             }
             Ok(shard)
         };
-        make().map_err(|e| BlobError::io(&format!("make {name}"), e))
+        make().map_err(|e| BlobError::io(&format!("create {name}"), e))
     }
 
     pub fn shard_path(&self, number: u8) -> PathBuf {
@@ -67,7 +67,7 @@ impl Folder {
     }
 }
 
-/// The two files of a blob, as names in its shard.
+/// Names of the two files of a blob within its shard.
 pub(super) struct BlobFileNames {
     pub shard: u8,
     pub data: String,
@@ -84,13 +84,13 @@ impl BlobFileNames {
         }
     }
 
-    /// How messages name the data file: by its place in the store.
+    /// Path of the data file within the store, for messages.
     pub fn display_path(&self) -> String {
         format!("{}/{}", shard_name(self.shard), self.data)
     }
 }
 
-/// What a file in a shard is.
+/// A file in a shard, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShardFile {
     Data(Hash),
@@ -98,7 +98,7 @@ pub(super) enum ShardFile {
 }
 
 impl ShardFile {
-    /// `None` for a name that is not the store's.
+    /// `None` for a name that does not belong to the store.
     pub fn parse(shard: u8, name: &str) -> Option<ShardFile> {
         let (rest, suffix) = name.split_once('.')?;
         let hash = Hash::parse(&format!("{}{rest}", shard_name(shard)))?;
@@ -114,16 +114,16 @@ impl ShardFile {
 pub(super) struct Dir(File);
 
 impl Dir {
-    /// A folder in this one, made when asked for.
-    fn sub(&self, name: &str, make: bool) -> io::Result<Option<Dir>> {
+    /// Opens a subfolder, optionally creating it.
+    fn sub(&self, name: &str, create: bool) -> io::Result<Option<Dir>> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         match self.open(name, flags) {
             Ok(file) => Ok(Some(Dir(file))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound && make => {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && create => {
                 let name_c = c_name(name)?;
                 // SAFETY: an open descriptor and a string that outlives the call.
-                let made = unsafe { libc::mkdirat(self.0.as_raw_fd(), name_c.as_ptr(), 0o700) };
-                match cvt(made) {
+                let created = unsafe { libc::mkdirat(self.0.as_raw_fd(), name_c.as_ptr(), 0o700) };
+                match cvt(created) {
                     Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
                     _ => self.open(name, flags).map(|file| Some(Dir(file))),
                 }
@@ -133,9 +133,9 @@ impl Dir {
         }
     }
 
-    /// A regular file to read. Anything else under that name, a symbolic link too, is `InvalidData`.
+    /// Opens a regular file for reading. Anything else, including a symbolic link, is `InvalidData`.
     pub fn file(&self, name: &str) -> io::Result<Option<File>> {
-        // A planted pipe must not make us wait for its writer.
+        // O_NONBLOCK: opening a planted FIFO must not block.
         let file = match self.open(name, libc::O_RDONLY | libc::O_NONBLOCK) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -147,19 +147,19 @@ impl Dir {
         if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// A new file, private to its owner.
+    /// Creates a file that only its owner may read.
     pub fn create(&self, name: &str) -> io::Result<File> {
         self.open(name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)
     }
 
-    /// Gives a file another name, in place of what has that name.
+    /// Renames a file, replacing an existing one.
     pub fn rename(&self, name: &str, to: &Dir, new: &str) -> io::Result<()> {
         let (name, new) = (c_name(name)?, c_name(new)?);
         // SAFETY: open descriptors and strings that outlive the call.
         cvt(unsafe { libc::renameat(self.0.as_raw_fd(), name.as_ptr(), to.0.as_raw_fd(), new.as_ptr()) })
     }
 
-    /// Whether there was such a file.
+    /// Removes a file; returns whether it existed.
     pub fn remove(&self, name: &str) -> io::Result<bool> {
         let name = c_name(name)?;
         // SAFETY: an open descriptor and a string that outlives the call.
@@ -170,7 +170,7 @@ impl Dir {
         }
     }
 
-    /// A name in a folder is durable only when the folder is.
+    /// A name in a folder is durable only after the folder is synced.
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }

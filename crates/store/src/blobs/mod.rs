@@ -1,6 +1,6 @@
-//! Bytes of any size under their own BLAKE3 hash: durable before the reply, proven on every read.
+//! Content-addressed storage by BLAKE3 hash: durable before the reply, verified on every read.
 //!
-//! `docs/blobs.md` says how they lie on disk. All work on files happens on tokio's blocking threads.
+//! `docs/blobs.md` describes the layout on disk. All file access runs on tokio's blocking threads.
 
 mod collect;
 mod error;
@@ -37,7 +37,7 @@ pub struct Blobs {
     store: Arc<Store>,
 }
 
-/// What was stored, and where it is found.
+/// Hash and size of a stored blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBlob {
     pub hash: Hash,
@@ -45,18 +45,18 @@ pub struct StoredBlob {
 }
 
 impl Blobs {
-    /// Makes the folder when it is missing and removes what crashed writers left.
+    /// Creates the folder if it is missing and removes temporary files of crashed writers.
     pub fn open(folder: &Path, faults: Arc<dyn Faults>) -> Result<Arc<Blobs>, BlobError> {
         Ok(Arc::new(Blobs { store: Store::open(folder, faults)? }))
     }
 
-    /// Durable when this returns, also when it was there already.
+    /// Durable when this returns, also if the blob existed before.
     pub async fn put(&self, bytes: Bytes) -> Result<StoredBlob, BlobError> {
         let store = self.store.clone();
         blocking(move || store.put(&bytes)).await
     }
 
-    /// The whole file from its first byte, wherever its position is.
+    /// Stores the whole file, whatever its current position.
     pub async fn put_file(&self, file: File) -> Result<StoredBlob, BlobError> {
         let mut inner = writer::BlockingWriter::new(self.store.clone());
         blocking(move || {
@@ -70,37 +70,39 @@ impl Blobs {
         BlobWriter::new(self.store.clone())
     }
 
-    /// What the file's length says; a reader proves it.
+    /// The length of the file; only a reader verifies it.
     pub async fn size(&self, hash: &Hash) -> Result<Option<u64>, BlobError> {
         let (store, hash) = (self.store.clone(), *hash);
         blocking(move || match store.data(&hash) {
-            Ok(file) => Ok(Some(file.metadata().map_err(|e| BlobError::io("look at a blob", e))?.len())),
+            Ok(file) => {
+                Ok(Some(file.metadata().map_err(|e| BlobError::io("get the size of a blob", e))?.len()))
+            }
             Err(BlobError::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),
         })
         .await
     }
 
-    /// The whole blob, refused when it has more than `cap` bytes.
+    /// The whole blob; an error if it has more than `cap` bytes.
     pub async fn get(&self, hash: &Hash, cap: u64) -> Result<Bytes, BlobError> {
         let (store, hash) = (self.store.clone(), *hash);
         blocking(move || reader::read_whole(&store, &hash, cap)).await
     }
 
-    /// Reads piece by piece, all of it or a range, which must lie within the blob.
+    /// Streams the blob or a range, which must lie within the blob.
     pub async fn reader(&self, hash: &Hash, range: Option<Range<u64>>) -> Result<BlobReader, BlobError> {
         BlobReader::open(self.store.clone(), *hash, range).await
     }
 
-    /// Keeps a blob from being collected by any process while the pin lives. A blob that is there after the pin was
-    /// taken stays there.
+    /// Protects a blob from collection by any process until the pin is dropped. A blob that exists once the
+    /// pin is taken continues to exist.
     pub fn pin(&self, hash: &Hash) -> Pin {
         self.store.pin(hash)
     }
 
     /// Removes blobs that are not live, not pinned and were stored at least `min_age` before `now`.
     ///
-    /// `min_age` must be longer than it takes from storing a blob until `live` knows of it.
+    /// `min_age` must exceed the time from storing a blob until `live` knows of it.
     pub async fn collect(
         &self,
         live: &mut (dyn FnMut(&Hash) -> bool + Send),
@@ -110,7 +112,7 @@ impl Blobs {
         collect::collect(&self.store, live, min_age, now).await
     }
 
-    /// Reads every blob through and lists what is damaged. Changes nothing.
+    /// Verifies every blob and lists what is damaged. Changes nothing.
     pub async fn verify(&self) -> Result<Report, BlobError> {
         verify::verify(&self.store).await
     }

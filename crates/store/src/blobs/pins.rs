@@ -1,7 +1,7 @@
-//! What must not be collected: pins of this process and, through locks the kernel keeps, of every other one.
+//! Pins: file locks that protect blobs from collection by any process.
 //!
-//! A pin is a read lock on one byte of the file `pins`, at an offset made from the hash; the collector needs the write
-//! lock on it. The file stays empty. A process that dies loses its locks, so no pin is ever left over.
+//! A pin is a read lock on one byte of the file `pins`, at an offset derived from the hash; the collector
+//! needs the write lock on it. The file stays empty. The kernel releases the locks of a dead process.
 
 use super::BlobError;
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolyard_protocol::Hash;
 
-/// While it lives, the blob is not collected by any process. It may be taken before the blob is there.
-#[must_use = "a pin holds only while it lives"]
+/// Until it is dropped, no process collects the blob. It may be taken before the blob exists.
+#[must_use = "dropping a pin releases it"]
 pub struct Pin {
     pins: Arc<Pins>,
     offset: i64,
@@ -21,12 +21,12 @@ pub struct Pin {
 /// The pins of one opened store.
 pub(super) struct Pins {
     file: File,
-    /// By offset and not by hash: two hashes may share one, and the lock must stay until the last is gone.
+    /// Pins per offset, not per hash: two hashes may share one, which is locked until the last is released.
     held: Mutex<HashMap<i64, usize>>,
 }
 
 impl Pins {
-    /// Fails where the file system keeps no locks, because pins would then bind nobody.
+    /// Fails if the file system does not support locks, because pins would have no effect.
     pub fn new(file: File) -> Result<Arc<Pins>, BlobError> {
         let probe = set(&file, libc::F_RDLCK, 0, true).and_then(|()| set(&file, libc::F_UNLCK, 0, true));
         probe.map_err(|e| BlobError::io("lock the file pins", e))?;
@@ -38,8 +38,8 @@ impl Pins {
         let mut held = self.held();
         let count = held.entry(offset).or_default();
         if *count == 0 {
-            // Waits at most while a collector moves this one blob away. It cannot fail after the probe but for want of
-            // kernel memory; our own map has no part in collection, so there is nothing better to do than to go on.
+            // Waits at most while a collector moves this one blob. After the probe in `new` it can fail only
+            // for lack of kernel memory, and then there is nothing better to do than to continue unpinned.
             let _ = set(&self.file, libc::F_RDLCK, offset, true);
         }
         *count += 1;
@@ -64,11 +64,11 @@ impl Drop for Pin {
     }
 }
 
-/// The collector's side. Its file must be opened anew: locks of one opened file never exclude each other.
+/// The collector's side. Needs its own open file: locks of one open file never exclude each other.
 pub(super) struct CollectorLocks(pub File);
 
 impl CollectorLocks {
-    /// Does `work` while nobody can pin the blob; `None` when it is pinned.
+    /// Runs `work` while nobody can pin the blob; `None` if it is pinned.
     pub fn with_exclusive<T>(&self, hash: &Hash, work: impl FnOnce() -> T) -> io::Result<Option<T>> {
         match set(&self.0, libc::F_WRLCK, offset(hash), false) {
             Ok(()) => {}
@@ -81,7 +81,7 @@ impl CollectorLocks {
     }
 }
 
-/// 62 bits of the hash: an offset no file is too small for.
+/// 62 bits of the hash, which are always a valid file offset.
 fn offset(hash: &Hash) -> i64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&hash.as_bytes()[..8]);

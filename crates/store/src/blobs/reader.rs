@@ -1,4 +1,4 @@
-//! Reading a blob or a part of it: every byte is proven against the hash before it is handed out.
+//! Reads a blob or a range of it; every byte is verified against the hash before it is returned.
 
 use super::folder::BlobFileNames;
 use super::pins::Pin;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use toolyard_protocol::Hash;
 
-/// Gives a blob piece by piece. The blob stays readable through it even if it is removed meanwhile.
+/// Streams a blob in pieces. The blob stays readable even if it is removed meanwhile.
 pub struct BlobReader {
     /// `None` while a piece is being read, and after an error.
     source: Option<Box<OpenBlob>>,
-    /// Kept here and not in the future, so that a dropped `next` loses nothing.
+    /// Stored here and not in the future, so that dropping `next` loses nothing.
     reading: Option<JoinHandle<Read>>,
     range: Range<u64>,
     size: u64,
@@ -42,17 +42,17 @@ impl BlobReader {
         Ok(BlobReader { source: Some(Box::new(source)), reading: None, range, size })
     }
 
-    /// Of the whole blob, proven.
+    /// Size of the whole blob, verified.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes of the range that were not handed out yet.
+    /// Bytes of the range that were not returned yet.
     pub fn left(&self) -> u64 {
         self.range.end - self.range.start
     }
 
-    /// The next piece, at most 256 KiB. Nothing comes after an error. May be dropped and called again.
+    /// The next piece, at most 256 KiB; `None` after an error. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Bytes, BlobError>> {
         if self.reading.is_none() {
             if self.range.is_empty() {
@@ -92,7 +92,7 @@ pub(super) fn read_whole(store: &Arc<Store>, address: &Hash, cap: u64) -> Result
     Err(BlobError::Damaged { hash: *address, at: first_damage(store.clone(), *address) })
 }
 
-/// Where the first group begins that is not what it was; 0 when the tree cannot tell.
+/// Offset of the first damaged group; 0 if the tree does not tell.
 fn first_damage(store: Arc<Store>, address: Hash) -> u64 {
     let Ok(mut source) = OpenBlob::open(store, address) else { return 0 };
     let mut at = 0;
@@ -117,7 +117,7 @@ pub(super) struct OpenBlob {
 }
 
 enum Proof {
-    /// One group: proven when it was opened, and small enough to keep.
+    /// A single group: verified at open and held in memory.
     Whole(Bytes),
     Tree {
         file: File,
@@ -127,7 +127,7 @@ enum Proof {
 
 impl OpenBlob {
     pub fn open(store: Arc<Store>, hash: Hash) -> Result<OpenBlob, BlobError> {
-        // Pinned, so that the two files are of the same blob and stay until both are open.
+        // Pinned, so that both files exist until both are open.
         let pin = store.pin(&hash);
         let data = store.data(&hash)?;
         let size = len(&data)?;
@@ -142,12 +142,12 @@ impl OpenBlob {
             Proof::Tree { file, walk: TreeWalk::new(hash, size) }
         };
         let mut source = OpenBlob { store, hash, data, size, proof, _pin: pin };
-        // The last group proves the size: only the right last bytes at the right place have its chaining value.
+        // The last group verifies the size: its chaining value depends on its bytes and its offset.
         source.check_end()?;
         Ok(source)
     }
 
-    /// Proven bytes from the beginning of the range, up to its end or as far as one piece goes.
+    /// Verified bytes from the start of the range, up to its end or the size of one piece.
     pub fn piece(&mut self, range: Range<u64>) -> Result<Bytes, BlobError> {
         if let Proof::Whole(bytes) = &self.proof {
             return Ok(bytes.slice(range.start as usize..range.end as usize));
@@ -155,7 +155,7 @@ impl OpenBlob {
         let first = range.start / GROUP;
         let from = first * GROUP;
         let to = range.end.min(from + PIECE as u64);
-        // Whole groups are read: a part of one proves nothing.
+        // Whole groups are read: a part of one cannot be verified.
         let upto = to.next_multiple_of(GROUP).min(self.size);
         let mut bytes = vec![0; (upto - from) as usize];
         if !read_exact(&self.data, &mut bytes, from)? {
@@ -177,7 +177,7 @@ impl OpenBlob {
             return Err(BlobError::Damaged { hash: self.hash, at: last * GROUP });
         }
         self.check(last, &bytes)?;
-        // What comes next may lie before.
+        // The next read may start at an earlier group.
         if let Proof::Tree { walk, .. } = &mut self.proof {
             *walk = TreeWalk::new(self.hash, self.size);
         }
@@ -188,7 +188,7 @@ impl OpenBlob {
         let value = match self.leaf(group)? {
             Some(leaf) => leaf.value,
             None => {
-                // The tree is damaged; if the data is not, it can be made again.
+                // The tree is damaged; it can be rebuilt if the data is intact.
                 let file = rebuild(&self.store, self.hash, &self.data, self.size)?;
                 self.proof = Proof::Tree { file, walk: TreeWalk::new(self.hash, self.size) };
                 let damaged = BlobError::Damaged { hash: self.hash, at: group * GROUP };
@@ -201,12 +201,12 @@ impl OpenBlob {
         Err(BlobError::Damaged { hash: self.hash, at: group * GROUP })
     }
 
-    /// What the tree says of a group; `None` when the tree is not this blob's.
+    /// The leaf of a group; `None` if the tree does not match the blob.
     fn leaf(&mut self, group: u64) -> Result<Option<Leaf>, BlobError> {
         let Proof::Tree { file, walk } = &mut self.proof else { return Ok(None) };
         let leaf = walk.next(group, |pair| {
             let mut bytes: Pair = [0; PAIR];
-            // Cut short meanwhile, it reads as zeros, which prove nothing.
+            // A file truncated meanwhile reads as zeros, which fail verification.
             read_exact(file, &mut bytes, pair * PAIR as u64)?;
             Ok(bytes)
         })?;
@@ -223,7 +223,7 @@ fn only_group(data: &File, address: Hash, size: u64) -> Result<Bytes, BlobError>
     }
 }
 
-/// The stored tree, if there is one of the right length.
+/// The stored tree, if it exists and has the right length.
 fn open_tree(store: &Store, hash: Hash, size: u64) -> Result<Option<File>, BlobError> {
     let names = BlobFileNames::of(&hash);
     let Some(shard) = store.folder.shard(names.shard)? else { return Ok(None) };
@@ -231,7 +231,7 @@ fn open_tree(store: &Store, hash: Hash, size: u64) -> Result<Option<File>, BlobE
     Ok((len(&file)? == tree_len(size)).then_some(file))
 }
 
-/// Makes the tree again from the data, if that is what was stored, and puts it into its place.
+/// Rebuilds and stores the tree if the data is intact.
 fn rebuild(store: &Store, hash: Hash, data: &File, size: u64) -> Result<File, BlobError> {
     let mut temp = Temp::create(&store.folder)?;
     let found = hash_file(data, size, |nodes| temp.write(nodes))?;
@@ -240,17 +240,17 @@ fn rebuild(store: &Store, hash: Hash, data: &File, size: u64) -> Result<File, Bl
     }
     let file = temp.try_clone()?;
     let names = BlobFileNames::of(&hash);
-    let shard = store.folder.make_shard(names.shard)?;
-    // Not synced: what a power cut does to it is found out and made good as now.
+    let shard = store.folder.create_shard(names.shard)?;
+    // Not synced: damage by a power cut is detected and repaired in the same way.
     temp.persist(&shard, &names.tree)?;
     Ok(file)
 }
 
 fn len(file: &File) -> Result<u64, BlobError> {
-    file.metadata().map(|data| data.len()).map_err(|e| BlobError::io("look at a blob", e))
+    file.metadata().map(|data| data.len()).map_err(|e| BlobError::io("get the size of a blob", e))
 }
 
-/// Whether there were enough bytes.
+/// False if the file is too short.
 fn read_exact(file: &File, bytes: &mut [u8], at: u64) -> Result<bool, BlobError> {
     match file.read_exact_at(bytes, at) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! The blocking half of storing: whole temporary files become blobs, durable before anyone is told.
+//! The blocking side of storing: turns complete temporary files into durable blobs.
 
 use super::folder::{BlobFileNames, Dir, Folder};
 use super::pins::{Pin, Pins};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use toolyard_protocol::Hash;
 
-/// Read and written at once, and the largest piece a reader hands out.
+/// Size of one read or write, and the largest piece that a reader returns.
 pub(super) const PIECE: usize = 4 * GROUP as usize;
 
 pub(super) struct Store {
@@ -36,17 +36,17 @@ impl Store {
         self.pins.pin(hash)
     }
 
-    /// Lets happen what a test wants to happen at this point.
+    /// Fault injection point for tests.
     pub fn fault_point(&self, point: &'static str) -> Result<(), BlobError> {
         match self.faults.at(point) {
             Fault::None => Ok(()),
-            // The real thing: no destructor runs, and the kernel takes the locks back.
+            // A real crash: no destructor runs, and the kernel releases the locks.
             Fault::Crash => std::process::abort(),
-            Fault::Fail => Err(BlobError::Io(format!("go on: failed on purpose at {point}"))),
+            Fault::Fail => Err(BlobError::Io(format!("continue: injected failure at {point}"))),
         }
     }
 
-    /// The data file; `NotFound` when there is none, `Damaged` when what has its name is no file.
+    /// The data file; `NotFound` if there is none, `Damaged` if it is not a regular file.
     pub fn data(&self, hash: &Hash) -> Result<File, BlobError> {
         let names = BlobFileNames::of(hash);
         let found = match self.folder.shard(names.shard)? {
@@ -63,14 +63,14 @@ impl Store {
         }
     }
 
-    /// Stores bytes that are all in memory. What is there already is not written again.
+    /// Stores bytes in memory. An existing blob is not written again.
     pub fn put(&self, bytes: &Bytes) -> Result<StoredBlob, BlobError> {
         let (mut builder, mut nodes) = (Builder::new(), Vec::new());
         builder.update(bytes, &mut nodes);
         let (hash, size) = builder.finish(&mut nodes);
         let stored = StoredBlob { hash, size };
         let _pin = self.pin(&hash);
-        let shard = self.folder.make_shard(BlobFileNames::of(&hash).shard)?;
+        let shard = self.folder.create_shard(BlobFileNames::of(&hash).shard)?;
         if self.renew_existing(&shard, &stored)? {
             return Ok(stored);
         }
@@ -80,11 +80,11 @@ impl Store {
         Ok(stored)
     }
 
-    /// Makes a blob of what was written to temporary files.
+    /// Turns temporary files into a blob.
     pub fn commit_temps(&self, stored: &StoredBlob, data: Temp, tree: Option<Temp>) -> Result<(), BlobError> {
-        // Pinned, so that no collector takes away what we are about to find or to place.
+        // Pinned, so that no collector removes the blob that is found or published below.
         let _pin = self.pin(&stored.hash);
-        let shard = self.folder.make_shard(BlobFileNames::of(&stored.hash).shard)?;
+        let shard = self.folder.create_shard(BlobFileNames::of(&stored.hash).shard)?;
         if self.renew_existing(&shard, stored)? {
             return Ok(());
         }
@@ -94,16 +94,15 @@ impl Store {
     /// A new temporary file with these bytes.
     pub fn write_temp(&self, bytes: &[u8]) -> Result<Temp, BlobError> {
         let mut temp = Temp::create(&self.folder)?;
-        self.fault_point("blob.made")?;
+        self.fault_point("blob.created")?;
         temp.write(bytes)?;
         self.fault_point("blob.written")?;
         Ok(temp)
     }
 
-    /// Whether the blob is there and whole; then it is as durable and as young as one just written.
+    /// Whether the blob exists and is intact; if so, makes it durable and resets its age.
     ///
-    /// It is read through: whoever stores bytes is told that they can be read back, so a damaged file counts as none
-    /// and is replaced.
+    /// The content is verified, because it must be readable afterwards; a damaged file is replaced.
     fn renew_existing(&self, shard: &Dir, stored: &StoredBlob) -> Result<bool, BlobError> {
         let names = BlobFileNames::of(&stored.hash);
         let Ok(Some(file)) = shard.file(&names.data) else { return Ok(false) };
@@ -134,7 +133,7 @@ impl Store {
         if let Some(tree) = tree {
             tree.sync()?;
             self.fault_point("blob.tree_synced")?;
-            // First, so that a blob is never seen without it; alone it is harmless, and collected.
+            // First, so that a blob is never visible without its tree; a stray tree is collected later.
             tree.persist(shard, &names.tree)?;
             self.fault_point("blob.tree_placed")?;
         }
@@ -153,8 +152,8 @@ fn is_whole(file: &File, stored: &StoredBlob) -> bool {
     found.is_ok_and(|hash| hash == Some(stored.hash))
 }
 
-/// Hashes a file of this size in constant memory, giving away the nodes of its tree as they come. `None` when the file
-/// is shorter than that.
+/// Hashes a file in constant memory and passes the nodes of its tree to `nodes_to`. `None` if the file is
+/// shorter than `size`.
 pub(super) fn hash_file(
     file: &File,
     size: u64,

@@ -1,4 +1,4 @@
-//! Files that are being written: locked by their writer, gone with it, and given their name only when whole.
+//! Temporary files: locked by their writer, removed after it dies, renamed into place only when complete.
 
 use super::BlobError;
 use super::folder::{Dir, Folder};
@@ -25,20 +25,20 @@ impl Temp {
                 let file = folder.temps.create(&name)?;
                 let temp = Temp { folder: folder.clone(), file, name, named: true };
                 temp.file.lock()?;
-                // Another process that swept between the two steps took the file for left over: make another.
+                // A sweep of another process between the two steps removed the file: create another one.
                 if temp.file.metadata()?.nlink() > 0 {
                     return Ok(temp);
                 }
             }
         };
-        make().map_err(|e| BlobError::io("make a temporary file", e))
+        make().map_err(|e| BlobError::io("create a temporary file", e))
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.file.write_all(bytes).map_err(|e| BlobError::io("write a temporary file", e))
     }
 
-    /// On disk, with the present as its time: its age counts from when it was whole.
+    /// Syncs the file, with the current time as its mtime: the age of a blob counts from here.
     pub fn sync(&self) -> Result<(), BlobError> {
         let sync = || {
             self.file.set_modified(SystemTime::now())?;
@@ -47,23 +47,23 @@ impl Temp {
         sync().map_err(|e| BlobError::io("sync a temporary file", e))
     }
 
-    /// Gives it its place and name. From here on it is no temporary file any more.
+    /// Renames the file to its final name in the shard.
     pub fn persist(mut self, shard: &Dir, name: &str) -> Result<(), BlobError> {
         let moved = self.folder.temps.rename(&self.name, shard, name);
-        moved.map_err(|e| BlobError::io(&format!("put {name} into its place"), e))?;
+        moved.map_err(|e| BlobError::io(&format!("rename {name} into place"), e))?;
         self.named = false;
         Ok(())
     }
 
-    /// The same open file once more, for reading what was written.
+    /// A second handle of the same open file, for reading what was written.
     pub fn try_clone(&self) -> Result<File, BlobError> {
-        self.file.try_clone().map_err(|e| BlobError::io("use a temporary file", e))
+        self.file.try_clone().map_err(|e| BlobError::io("duplicate the handle of a temporary file", e))
     }
 
-    /// Removes the name now; the bytes go when the file is closed, which may take longer.
+    /// Removes the name now; the space is freed when the file is closed, which may take longer.
     pub fn unlink(&mut self) {
         if std::mem::take(&mut self.named) {
-            // What cannot be removed now is swept when the store is opened next.
+            // A file that cannot be removed now is swept when the store is opened next.
             let _ = self.folder.temps.remove(&self.name);
         }
     }
@@ -75,14 +75,14 @@ impl Drop for Temp {
     }
 }
 
-/// Moves a blob's file out of its shard: it is gone at once, and what is left is to remove it. Gives its name in `tmp/`.
+/// Moves a blob's file to `tmp/`: it disappears at once and can be deleted later. Returns its new name.
 pub(super) fn move_to_temp(folder: &Folder, shard: &Dir, name: &str) -> io::Result<String> {
     let gone = format!("{}.gone", new_id(&SystemClock, &SystemRandom));
     shard.rename(name, &folder.temps, &gone)?;
     Ok(gone)
 }
 
-/// Removes what writers left that are no more.
+/// Removes files of dead writers.
 pub(super) fn sweep(folder: &Folder) -> Result<(), BlobError> {
     let fault = |e| BlobError::io("clear tmp", e);
     for entry in fs::read_dir(folder.path.join("tmp")).map_err(fault)? {
@@ -92,10 +92,10 @@ pub(super) fn sweep(folder: &Folder) -> Result<(), BlobError> {
             continue;
         };
         match folder.temps.file(name) {
-            // Its writer lives.
+            // Its writer is alive.
             Ok(Some(file)) if file.try_lock().is_err() => {}
             Ok(None) => {}
-            // What is there that is no file of ours, a folder say, must not keep the store from opening.
+            // Foreign entries, such as a folder, must not prevent the store from opening.
             Ok(Some(_)) | Err(_) => drop(folder.temps.remove(name)),
         }
     }

@@ -1,14 +1,14 @@
-//! The BLAKE3 tree of a blob, kept at the level of groups: what proves a part without reading the rest.
+//! The BLAKE3 tree of a blob above its groups, which verifies a range without reading the rest.
 //!
-//! A group is 64 chunks of BLAKE3. Each inner node above the groups is stored as the pair of its children's chaining
-//! values, children before parents, so that the tree can be written while the bytes pass by and the root comes last.
-//! Nothing here touches a file.
+//! A group is 64 chunks of BLAKE3. Each inner node above the groups is stored as the pair of its children's
+//! chaining values, in post-order, so that the tree can be written while streaming; the root comes last. No
+//! file access here.
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use toolyard_protocol::Hash;
 
-/// Bytes that are proven as one.
+/// Bytes that are verified as one unit.
 pub(super) const GROUP: u64 = 64 * 1024;
 
 /// Bytes of one stored node: the chaining values of its two children.
@@ -20,14 +20,14 @@ pub(super) fn groups(size: u64) -> u64 {
     size.div_ceil(GROUP)
 }
 
-/// How long the stored tree of a blob is; none is stored for a single group.
+/// Length of the stored tree of a blob; a single group has none.
 pub(super) fn tree_len(size: u64) -> u64 {
     groups(size).saturating_sub(1) * PAIR as u64
 }
 
-/// Hashes bytes as they come and gives the tree's nodes as they are complete.
+/// Hashes a stream of bytes and emits each node of the tree once it is complete.
 pub(super) struct Builder {
-    /// Over the group that is not complete yet, or complete without anything known to follow.
+    /// The current group. A complete one stays here until more bytes follow.
     group: Hasher,
     in_group: u64,
     done: u64,
@@ -41,21 +41,21 @@ impl Builder {
         Builder { group: Hasher::new(), in_group: 0, done: 0, subtrees: Vec::new(), last: None }
     }
 
-    /// Takes the next bytes; adds the nodes they complete to `nodes`.
+    /// Hashes the next bytes and appends the nodes they complete to `nodes`.
     pub fn update(&mut self, mut bytes: &[u8], nodes: &mut Vec<u8>) {
         while !bytes.is_empty() {
             if self.in_group == GROUP {
                 self.close_group(nodes);
             }
-            let room = (GROUP - self.in_group) as usize;
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            let free = (GROUP - self.in_group) as usize;
+            let (now, later) = bytes.split_at(free.min(bytes.len()));
             self.group.update(now);
             self.in_group += now.len() as u64;
             bytes = later;
         }
     }
 
-    /// The hash of everything and its size; adds the nodes still missing, the root last.
+    /// Returns the hash and the size, and appends the remaining nodes, the root last.
     pub fn finish(mut self, nodes: &mut Vec<u8>) -> (Hash, u64) {
         let size = self.done * GROUP + self.in_group;
         if self.done == 0 {
@@ -86,12 +86,12 @@ impl Builder {
         nodes.extend_from_slice(&left);
         nodes.extend_from_slice(&right);
         self.subtrees.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
-        // Kept because the root is merged differently, and only the end tells which node is the root.
+        // The root is merged differently, and only `finish` knows which node is the root.
         self.last = Some((left, right));
     }
 }
 
-/// Goes down a stored tree from the root, proving every node by its parent. Holds one node per level.
+/// Descends a stored tree from the root, verifying each node by its parent. Holds one node per level.
 pub(super) struct TreeWalk {
     open: Vec<Node>,
 }
@@ -99,7 +99,7 @@ pub(super) struct TreeWalk {
 struct Node {
     first: u64,
     groups: u64,
-    /// The number of its subtree's first stored pair.
+    /// Index of the first stored pair of its subtree.
     at: u64,
     expect: Expect,
 }
@@ -121,8 +121,8 @@ impl TreeWalk {
         TreeWalk { open: vec![Node { first: 0, groups: groups(size), at: 0, expect: Expect::Root(root) }] }
     }
 
-    /// The next group from `from` on. `read` gives a stored pair by its number. `Ok(None)` when a pair does not belong
-    /// to the tree, or at the end.
+    /// The next group from `from` on. `read` returns a stored pair by its index. `Ok(None)` if a pair fails
+    /// verification, or at the end.
     pub fn next<E>(
         &mut self,
         from: u64,
@@ -136,7 +136,7 @@ impl TreeWalk {
                 return Ok(Some(Leaf { group: node.first, value: *value }));
             }
             let pair = read(node.at + node.groups.saturating_sub(2))?;
-            let Some((left, right)) = proven(&pair, &node.expect) else { return Ok(None) };
+            let Some((left, right)) = verified(&pair, &node.expect) else { return Ok(None) };
             let half = node.groups.next_power_of_two() / 2;
             self.open.push(Node {
                 first: node.first + half,
@@ -155,14 +155,14 @@ impl TreeWalk {
     }
 }
 
-fn proven(pair: &Pair, expect: &Expect) -> Option<(ChainingValue, ChainingValue)> {
+fn verified(pair: &Pair, expect: &Expect) -> Option<(ChainingValue, ChainingValue)> {
     let (left, right) = pair.split_at(PAIR / 2);
     let (left, right) = (left.try_into().ok()?, right.try_into().ok()?);
-    let right_one = match expect {
+    let matches = match expect {
         Expect::Root(hash) => merge_subtrees_root(&left, &right, Mode::Hash) == *hash.as_bytes(),
         Expect::Inner(value) => merge_subtrees_non_root(&left, &right, Mode::Hash) == *value,
     };
-    right_one.then_some((left, right))
+    matches.then_some((left, right))
 }
 
 /// The chaining value of one group of a blob that has several.
@@ -170,7 +170,7 @@ pub(super) fn group_value(group: u64, bytes: &[u8]) -> ChainingValue {
     Hasher::new().set_input_offset(group * GROUP).update(bytes).finalize_non_root()
 }
 
-/// The hash of bytes that are all there.
+/// The hash of bytes in memory.
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Hash::from_bytes(blake3::hash(bytes).into())
 }

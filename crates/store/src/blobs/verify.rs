@@ -1,4 +1,4 @@
-//! Reads everything and tells what is not as it was stored. Changes nothing.
+//! Verifies all blobs and reports damage. Changes nothing.
 
 use super::folder::{BlobFileNames, ShardFile};
 use super::store::{Store, hash_file};
@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use toolyard_protocol::Hash;
 
-/// So many damaged blobs are listed; more are only counted.
+/// Maximum number of damaged blobs listed; more are only counted.
 const LISTED: usize = 1000;
 
-/// What the blobs look like.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub blobs: u64,
@@ -24,7 +24,7 @@ pub struct Report {
     pub more: u64,
     /// Trees without a blob: harmless, and removed by the next collection.
     pub stray_trees: u64,
-    /// Files that are not the store's.
+    /// Files that do not belong to the store.
     pub foreign: u64,
 }
 
@@ -36,11 +36,11 @@ pub struct Damage {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The content is not what was stored; readers refuse it.
+    /// The content differs from what was stored; readers refuse it.
     Content,
-    /// The content is right, its tree is missing or wrong; the next range that is read makes it again.
+    /// The content is intact, its tree is missing or wrong; the next read of a range rebuilds it.
     Tree,
-    /// What the system said, or that there is no file of that name but something else.
+    /// The system error, or that it is not a regular file.
     Unreadable(String),
 }
 

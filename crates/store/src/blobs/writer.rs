@@ -1,4 +1,4 @@
-//! Storing a stream of any size in constant memory.
+//! Stores a stream of any size in constant memory.
 
 use super::store::{PIECE, Store};
 use super::temp::Temp;
@@ -10,11 +10,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// A blob that is being written. Dropping it unfinished leaves nothing.
+/// A blob that is being written. Dropping it unfinished discards it.
 pub struct BlobWriter {
-    /// `None` once a write failed or was dropped half-way.
+    /// `None` after a write failed or was dropped before it completed.
     inner: Option<BlockingWriter>,
-    /// Small writes, gathered: a trip to another thread for each would cost more than the write.
+    /// Buffers small writes: a thread switch for each would cost more than the write.
     buffer: BytesMut,
 }
 
@@ -23,7 +23,7 @@ impl BlobWriter {
         BlobWriter { inner: Some(BlockingWriter::new(store)), buffer: BytesMut::new() }
     }
 
-    /// Takes the next bytes. When the future is dropped before it is done, the blob cannot be finished any more.
+    /// Appends bytes. If the future is dropped before it completes, the blob can no longer be finished.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), BlobError> {
         if self.inner.is_none() {
             return Err(BlobError::Broken);
@@ -61,14 +61,14 @@ impl Drop for BlobWriter {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
         inner.unlink_temps();
-        // Giving back the room of a large file takes a while; not on a thread that serves calls.
+        // Freeing the space of a large file takes a while, so it does not run on an async worker thread.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn_blocking(move || drop(inner));
         }
     }
 }
 
-/// The blocking side: hashes and writes what comes, the data into one file and its tree into another.
+/// The blocking side: hashes the bytes and writes data and tree to two temporary files.
 pub(super) struct BlockingWriter {
     store: Arc<Store>,
     builder: Builder,
@@ -82,7 +82,7 @@ impl BlockingWriter {
         BlockingWriter { store, builder: Builder::new(), data: None, tree: None, nodes: Vec::new() }
     }
 
-    /// Everything in a file, wherever its position is.
+    /// Appends a whole file, whatever its current position.
     pub fn write_file(&mut self, file: &File) -> Result<(), BlobError> {
         let mut piece = vec![0; PIECE];
         let mut at = 0;

@@ -1,7 +1,7 @@
-//! Annotations, with an index of their words.
+//! Annotations with a full text index.
 //!
-//! The index gets words that are cut and folded already, one space between them, under the `ascii` tokenizer, which
-//! splits at nothing else and changes nothing else in them. So the rule is ours, not that of the SQLite version.
+//! The index gets words that `full_text` has already tokenized and folded, separated by spaces; FTS5's
+//! `ascii` tokenizer only splits them again. Search results therefore do not depend on the SQLite version.
 
 use super::Database;
 use super::artifacts::exists;
@@ -60,15 +60,15 @@ impl AnnotationStore for Annotations {
 }
 
 pub fn remove_annotations(connection: &Connection, artifact: Id) -> Result<(), SqliteError> {
-    let mut forget = connection.prepare_cached(
+    let mut unindex = connection.prepare_cached(
         "DELETE FROM annotation_words WHERE rowid IN (SELECT seq FROM annotation WHERE artifact = ?1)",
     )?;
-    forget.execute([IdColumn(artifact)])?;
+    unindex.execute([IdColumn(artifact)])?;
     connection.prepare_cached("DELETE FROM annotation WHERE artifact = ?1")?.execute([IdColumn(artifact)])?;
     Ok(())
 }
 
-/// What the index is given of these texts.
+/// The words of the texts, as indexed.
 pub fn indexed<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     tokenize(texts).into_iter().collect::<Vec<_>>().join(" ")
 }
@@ -105,7 +105,7 @@ fn for_artifact(connection: &Connection, artifact: Id, limit: usize) -> Result<V
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The ids first, so that what is sorted stays small.
+/// Selects ids first, so that only ids are sorted.
 fn search(connection: &Connection, words: &TextQuery, limit: usize) -> Result<Vec<Annotation>, SqliteError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM annotation WHERE id IN (

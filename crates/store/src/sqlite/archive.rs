@@ -1,4 +1,4 @@
-//! The archive: rows that are only ever added, with an index of their words.
+//! The archive: append-only rows with a full text index.
 
 use super::Database;
 use super::annotations::indexed;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use toolyard_engine::stores::Durability::Synced;
 use toolyard_engine::stores::{ArchiveEntry, ArchiveQuery, ArchiveStore, StoreFuture};
 
-/// The body comes last: whoever sorts by id need not read past it.
+/// The body is the last column, so that sorting by id does not read it.
 pub const TABLES: &str = "
     CREATE TABLE archive (
         seq INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, stream TEXT NOT NULL, at INTEGER NOT NULL,

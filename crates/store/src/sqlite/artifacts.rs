@@ -1,4 +1,4 @@
-//! Artifacts: a row each, and a row for each tag to find them by.
+//! Artifacts: one row each, and one row per tag for lookup.
 
 use super::Database;
 use super::annotations::remove_annotations;
@@ -13,7 +13,7 @@ use toolyard_engine::stores::{
 };
 use toolyard_protocol::Id;
 
-/// A tag holds no control character, so that the tags of an artifact can be one column of lines.
+/// Tags contain no control characters, so the tags of an artifact are one column, separated by newlines.
 pub const TABLES: &str = "
     CREATE TABLE artifact (
         id BLOB NOT NULL PRIMARY KEY, hash TEXT NOT NULL, size INTEGER NOT NULL, mime TEXT NOT NULL,
@@ -130,7 +130,7 @@ fn list(connection: &Connection, filter: &ArtifactFilter) -> Result<Vec<Artifact
 fn hashes(connection: &Connection, after: Option<&str>, limit: usize) -> Result<Vec<String>, SqliteError> {
     let sql = "SELECT DISTINCT hash FROM artifact WHERE hash > ?1 ORDER BY hash LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    // No hash is empty, so each is after the empty text.
+    // No hash is empty, so every hash sorts after the empty string.
     let rows = statement.query_map(params![after.unwrap_or_default(), limit as i64], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

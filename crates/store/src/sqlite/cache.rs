@@ -1,4 +1,4 @@
-//! Results on disk: one SQLite table, each row with a checksum. A broken row is dropped, a broken file remade.
+//! The cache on disk: a SQLite table with row checksums. Damaged rows are deleted, damaged files recreated.
 
 use super::values::PayloadColumn;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,22 +9,22 @@ use toolyard_engine::clock::Clock;
 use toolyard_engine::stores::{CacheRow, CacheStore};
 use toolyard_protocol::{Format, Timestamp};
 
-/// Has a file of its own, because that one may be thrown away at any time.
+/// Uses a separate file, because it may be deleted at any time.
 pub struct CacheTable {
     path: PathBuf,
     /// `None` when the file cannot be used; the cache then lives in memory only.
     connection: Option<Connection>,
-    /// Bytes in the file as far as this process knows; counted anew when it starts and after each trim.
+    /// Bytes in the file as far as this process knows; recounted at open and after each trim.
     bytes: u64,
 }
 
-/// The cache of a state folder.
+/// Opens the cache of a state folder.
 pub fn open_cache(state_dir: &Path, options: cache::Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
     Cache::new(Box::new(CacheTable::open(&state_dir.join("cache.sqlite"))), options, clock)
 }
 
 impl CacheTable {
-    /// Always gives a store: a file that is damaged is made anew.
+    /// Never fails: a damaged file is recreated.
     pub fn open(path: &Path) -> CacheTable {
         let mut store = CacheTable { path: path.to_owned(), connection: None, bytes: 0 };
         store.connection = connect(path).ok();
@@ -37,11 +37,11 @@ impl CacheStore for CacheTable {
     fn get(&mut self, key: &[u8; 32]) -> Option<CacheRow> {
         match self.query(key) {
             Ok(None) => None,
-            Ok(Some((row, sum))) if sum == sum_of(key, &row) => Some(row),
-            // Damaged, or of a version that kept its rows otherwise.
+            Ok(Some((row, sum))) if sum == checksum(key, &row) => Some(row),
+            // Damaged, or written by a version with another row format.
             Ok(Some(_))
             | Err(rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..)) => {
-                self.forget(key);
+                self.delete(key);
                 None
             }
             Err(error) => {
@@ -67,7 +67,7 @@ impl CacheStore for CacheTable {
 }
 
 impl CacheTable {
-    /// The row, and the checksum beside it.
+    /// The row and its stored checksum.
     fn query(&self, key: &[u8; 32]) -> rusqlite::Result<Option<(CacheRow, Vec<u8>)>> {
         let Some(connection) = &self.connection else { return Ok(None) };
         let mut statement =
@@ -84,7 +84,7 @@ impl CacheTable {
 
     fn insert(&self, key: &[u8; 32], row: CacheRow) -> rusqlite::Result<()> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        let (sum, size) = (sum_of(key, &row), row.size() as i64);
+        let (sum, size) = (checksum(key, &row), row.size() as i64);
         let (data, content) = (row.data.map(PayloadColumn), row.content.map(PayloadColumn));
         let mut statement = connection.prepare_cached(
             "INSERT OR REPLACE INTO cache (key, made, size, data, content, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -93,13 +93,13 @@ impl CacheTable {
         Ok(())
     }
 
-    fn forget(&self, key: &[u8; 32]) {
+    fn delete(&self, key: &[u8; 32]) {
         if let Some(connection) = &self.connection {
             let _ = connection.execute("DELETE FROM cache WHERE key = ?1", [key]);
         }
     }
 
-    /// Removes what is too old, then the oldest until a quarter of the room is free.
+    /// Deletes outdated rows, then the oldest ones until a quarter of the capacity is free.
     fn trim(&mut self, max_bytes: u64, oldest: Timestamp) {
         let Some(connection) = &self.connection else { return };
         let _ = connection.execute("DELETE FROM cache WHERE made < ?1", [oldest.unix_ms() as i64]);
@@ -120,7 +120,7 @@ impl CacheTable {
         }
     }
 
-    /// A damaged file is thrown away: everything in it can be computed again.
+    /// Recreates a damaged file: everything in it can be computed again.
     fn recover(&mut self, error: &rusqlite::Error) {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         if matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) {
@@ -132,8 +132,8 @@ impl CacheTable {
     }
 }
 
-/// Over the key as well, so that a row can't answer for another.
-fn sum_of(key: &[u8; 32], row: &CacheRow) -> [u8; 32] {
+/// Includes the key, so that a row is never returned for another key.
+fn checksum(key: &[u8; 32], row: &CacheRow) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key).update(&row.created.unix_ms().to_le_bytes());
     for part in [&row.data, &row.content] {
@@ -155,7 +155,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 fn prepare(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // A cached result may be lost to a power cut, never to a kill -9, and never torn: that is what NORMAL gives.
+    // NORMAL: a power cut may lose cached results, kill -9 may not, and neither leaves a torn row.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.busy_timeout(std::time::Duration::from_millis(200))?;

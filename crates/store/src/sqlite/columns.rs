@@ -1,10 +1,10 @@
-//! Values of the vocabulary as columns: payloads are a format and bytes, ids are 16 bytes, numbers are signed.
+//! Protocol types as SQL columns: payloads are a format and bytes, ids are 16 bytes, numbers are signed.
 
 use rusqlite::Row;
 use rusqlite::types::Type;
 use toolyard_protocol::{Format, Id, Payload};
 
-/// What is on disk; never renumber.
+/// Stored on disk; never renumber.
 pub fn format_code(format: Format) -> i64 {
     match format {
         Format::Json => 0,
@@ -28,14 +28,14 @@ pub fn read_id(row: &Row, column: usize) -> rusqlite::Result<Id> {
     Ok(Id::from_bytes(row.get(column)?))
 }
 
-/// SQLite counts in signed numbers; what is beyond stays at their end.
+/// SQLite integers are signed; larger values are clamped.
 pub fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A code in a column that no version of ours wrote.
+/// The error for a code that no version of Toolyard writes.
 pub fn unknown_code<T>(what: &str, code: i64, column: usize) -> rusqlite::Result<T> {
-    let why = format!("{code} is no {what}");
+    let why = format!("unknown {what} {code}");
     Err(rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, why.into()))
 }
 
@@ -43,6 +43,6 @@ fn read_format(code: i64, column: usize) -> rusqlite::Result<Format> {
     match code {
         0 => Ok(Format::Json),
         1 => Ok(Format::MsgPack),
-        _ => unknown_code("format of a payload", code, column),
+        _ => unknown_code("payload format", code, column),
     }
 }

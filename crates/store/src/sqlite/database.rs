@@ -1,4 +1,4 @@
-//! One SQLite file: changes go through one writer that commits them in groups, queries through a few readers.
+//! One SQLite file with a single writer thread (group commit) and a few reader threads.
 
 use super::error::SqliteError;
 use super::faults::Faults;
@@ -16,24 +16,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use toolyard_engine::stores::{Durability, StoreError};
 
-/// Changes and queries that wait; beyond it callers wait for room.
+/// Capacity of the write queue and of the read queue; callers wait while a queue is full.
 const QUEUE_CAPACITY: usize = 1024;
 
 const READERS: usize = 2;
 
-/// A query without a budget of its own.
+/// Default time budget of a query.
 const READ_BUDGET: Duration = Duration::from_secs(10);
 
-/// How long SQLite itself waits for another process.
+/// How long SQLite waits for a lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Statements that each connection keeps prepared.
+/// Prepared statements cached per connection.
 const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// Pages of log after which its content moves into the file: 16 MiB.
+/// WAL pages after which SQLite runs a checkpoint: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4000;
 
-/// What SQLite leaves of the log's file after that.
+/// Size to which SQLite truncates the WAL after a checkpoint.
 const WAL_SIZE_LIMIT: i64 = 16 << 20;
 
 /// Several processes may have the same file open, each with a `Database` of its own.
@@ -50,7 +50,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens or makes the file and brings its tables up to date. Blocks for as long as that takes.
+    /// Opens or creates the file and migrates its tables. Blocks the thread.
     pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Arc<Database>, StoreError> {
         create(path)?;
         let mut connection = connect(path)?;
@@ -70,7 +70,7 @@ impl Database {
             newest: newest.clone(),
             counts: counts.clone(),
             stopped: stopped.clone(),
-            log: wal_path(path),
+            wal: wal_path(path),
             synced: true,
             commits: 0,
             callers: 0,
@@ -86,10 +86,10 @@ impl Database {
         Ok(Arc::new(Database { writer, readers, newest, counts, stopped, writing, reading }))
     }
 
-    /// Runs `change` in a transaction and gives its result once that is committed. The change runs at most once; if
-    /// it fails, nothing of it stays. It must not begin or end a transaction itself.
+    /// Runs `change` in a transaction and returns its result after the commit. It runs at most once and is
+    /// rolled back if it fails. It must not begin or end a transaction itself.
     ///
-    /// Once this has been polled the change may be made even if the future is dropped.
+    /// Once this has been polled, the change may be applied even if the future is dropped.
     pub async fn write<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -98,9 +98,9 @@ impl Database {
         self.submit(durability, false, change).await
     }
 
-    /// [`Database::write`] for a change that makes sure of everything before it writes its first row. It needs no
-    /// savepoint, a quarter of the price of a small change. If it fails after it has written all the same, as on a full
-    /// disk, so does its whole group.
+    /// [`Database::write`] for a change that completes all its checks before its first write. It runs without
+    /// a savepoint, which saves a quarter of the cost of a small change. If it fails after a write, as on a
+    /// full disk, its whole group fails.
     pub async fn write_checked<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -109,7 +109,7 @@ impl Database {
         self.submit(durability, true, change).await
     }
 
-    /// Runs `query` on one moment of the database: all of it sees the same rows.
+    /// Runs `query` on a snapshot of the database.
     pub async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
@@ -117,7 +117,7 @@ impl Database {
         self.read_within(READ_BUDGET, query).await
     }
 
-    /// `StoreError::Budget` when it takes longer; waiting for a free reader does not count.
+    /// `StoreError::Budget` when the query takes longer; waiting for a free reader does not count.
     pub async fn read_within<T: Send + 'static>(
         &self,
         budget: Duration,
@@ -132,9 +132,9 @@ impl Database {
         answer.await.map_err(|_| StoreError::Stopped)?
     }
 
-    /// Finishes what is queued, moves the log into the file and ends the threads. Afterwards everything is `Stopped`.
+    /// Drains the queues, checkpoints the WAL and ends the threads. Later requests fail with `Stopped`.
     pub async fn close(&self) {
-        // Readers first: SQLite puts the log away only with the last connection.
+        // Readers first: SQLite removes the WAL only when the last connection closes.
         for _ in 0..READERS {
             let _ = self.readers.send(ReadRequest::Close).await;
         }
@@ -165,7 +165,7 @@ impl Database {
     }
 }
 
-/// A connection as both the writer and the readers need it.
+/// Opens a connection with the settings shared by the writer and the readers.
 pub fn connect(path: &Path) -> Result<Connection, SqliteError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -176,14 +176,14 @@ pub fn connect(path: &Path) -> Result<Connection, SqliteError> {
     Ok(connection)
 }
 
-/// For the owner alone; SQLite gives its log and shared memory the same mode.
+/// Creates a file that only its owner may read; SQLite gives the WAL and the shared memory the same mode.
 ///
 /// An existing file is not opened here: closing it would drop the locks that this process holds on it.
 fn create(path: &Path) -> Result<(), StoreError> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Err(StoreError::Full),
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(StoreError::Broken(format!("{} cannot be made: {error}", path.display())))
+            Err(StoreError::Broken(format!("{} cannot be created: {error}", path.display())))
         }
         _ => Ok(()),
     }
@@ -198,12 +198,12 @@ fn enable_wal(connection: &Connection) -> Result<(), SqliteError> {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(_) => {
                 return Err(StoreError::Broken(
-                    "this file system cannot share memory between processes; choose another with [state] dir"
+                    "this file system does not support shared memory; choose another one with [state] dir"
                         .into(),
                 )
                 .into());
             }
-            // SQLite does not wait here by itself when another process opens the new file at the same moment.
+            // The busy timeout does not apply here when another process opens the new file at the same time.
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && since.elapsed() < BUSY_TIMEOUT =>
@@ -235,5 +235,5 @@ fn spawn(
         drop(alive);
     };
     let started = std::thread::Builder::new().name(name.into()).spawn(run);
-    started.map(drop).map_err(|error| StoreError::Broken(format!("no thread could be started: {error}")))
+    started.map(drop).map_err(|error| StoreError::Broken(format!("cannot start a thread: {error}")))
 }

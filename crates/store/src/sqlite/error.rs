@@ -1,10 +1,9 @@
-//! SQLite's errors as those of a store.
+//! Maps SQLite errors to store errors.
 
 use rusqlite::ErrorCode;
 use toolyard_engine::stores::StoreError;
 
-/// What a change or a query fails with: inside, both a refusal of ours and an error of SQLite become one; outside,
-/// it is a `StoreError`.
+/// Error of a write or a query. Converts from `StoreError` and SQLite errors; callers get the `StoreError`.
 #[derive(Debug)]
 pub struct SqliteError(pub StoreError);
 
@@ -27,10 +26,10 @@ impl From<rusqlite::Error> for SqliteError {
             // SQLite reports a full disk as such only when writing pages; a used-up quota or a full disk under the
             // shared memory file are plain I/O errors. The failed call was this thread's last one to set errno.
             Some(ErrorCode::SystemIoFailure) if out_of_space() => StoreError::Full,
-            // Whoever set the budget puts the number in.
+            // The reader fills in the budget.
             Some(ErrorCode::OperationInterrupted) => StoreError::Budget { ms: 0 },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                StoreError::Broken("another process has held it locked for too long".into())
+                StoreError::Broken("another process held the database lock for too long".into())
             }
             _ => StoreError::Broken(error.to_string()),
         })

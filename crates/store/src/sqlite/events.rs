@@ -1,4 +1,4 @@
-//! Events in a table that is a ring: the newest stay, their numbers never have a hole.
+//! Events in a table used as a ring buffer: the newest are stored, with consecutive numbers.
 
 use super::columns::{self, number};
 use super::database::Database;
@@ -14,7 +14,7 @@ use toolyard_engine::stores::{
 };
 use toolyard_protocol::{Event, Format, Timestamp};
 
-/// Events that are kept, unless the opener says otherwise.
+/// Default capacity of the ring.
 pub const RING: u64 = 16_384;
 
 pub const TABLES: &str = "
@@ -28,20 +28,20 @@ pub const TABLES: &str = "
     ) STRICT;
 ";
 
-/// Rows are removed this many at a time; until then they only count as gone.
+/// Rows are deleted in batches of this size; until then, rows outside the ring are ignored.
 const TRIM_BATCH: u64 = 64;
 
-/// How soon events of another process are seen.
+/// How often waiters poll for events of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub struct Events {
     database: Arc<Database>,
     log: EventLog,
-    /// When anyone last looked for events of other processes: one look serves all who wait.
+    /// Last poll for events of other processes; one poll serves all waiters.
     last_poll: Mutex<Instant>,
 }
 
-/// Appends events inside the changes of any store.
+/// Appends events within the transaction of any store.
 #[derive(Clone)]
 pub struct EventLog {
     ring: u64,
@@ -49,7 +49,7 @@ pub struct EventLog {
 }
 
 impl Events {
-    /// `ring`: how many events are kept, at least one.
+    /// `ring`: capacity of the ring, at least one.
     pub fn new(database: Arc<Database>, ring: u64) -> Events {
         let log = EventLog { ring: ring.clamp(1, i64::MAX as u64), newest: database.newest().clone() };
         Events { database, log, last_poll: Mutex::new(Instant::now()) }
@@ -101,7 +101,7 @@ impl EventLog {
         subject: Option<&str>,
         (format, data): (Format, &[u8]),
     ) -> Result<u64, SqliteError> {
-        // Without a number of its own a row gets the highest plus one, and the highest is never removed.
+        // SQLite assigns the highest number plus one, and the row with the highest number is never deleted.
         let insert = "INSERT INTO event (at, kind, subject, format, data) VALUES (?1, ?2, ?3, ?4, ?5)";
         let format = columns::format_code(format);
         let row = params![number(at.unix_ms()), kind, subject, format, data];

@@ -1,4 +1,4 @@
-//! The graph: identities, their hints and tags, and connections, each with an index for both ways.
+//! The graph: nodes (`identity`) with hints and tags, and links (`joint`) indexed in both directions.
 
 use super::Database;
 use super::error::SqliteError;
@@ -46,7 +46,7 @@ impl Graph {
 impl GraphStore for Graph {
     fn bind(&self, id: String, name: String, hints: Vec<Hint>, now: Timestamp) -> StoreFuture<'_, GraphNode> {
         Box::pin(async move {
-            bounds::identity(&id, &name, &hints, now)?;
+            bounds::node(&id, &name, &hints, now)?;
             self.0.write(Synced, move |connection| bind(connection, &id, &name, &hints, now)).await
         })
     }
@@ -60,7 +60,7 @@ impl GraphStore for Graph {
 
     fn connect(&self, new: GraphLink) -> StoreFuture<'_, GraphLink> {
         Box::pin(async {
-            bounds::connection(&new)?;
+            bounds::link(&new)?;
             self.0.write(Synced, move |connection| connect(connection, new)).await
         })
     }
@@ -84,8 +84,8 @@ impl GraphStore for Graph {
     }
 }
 
-/// The ids that fit, sorted. Only those parts of the filter that are given become part of the statement, so that
-/// each can use its index.
+/// The ids of matching nodes, sorted. Only the given parts of the filter become part of the statement, so
+/// that each can use its index.
 pub fn find(
     connection: &Connection,
     filter: &GraphNodeFilter,
@@ -118,7 +118,7 @@ pub fn find(
     Ok(statement.query_map(&values[..], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Those of the ids that exist, in their order.
+/// The nodes that exist, in the order of the ids.
 pub fn load(connection: &Connection, ids: &[String]) -> Result<Vec<GraphNode>, SqliteError> {
     ids.iter().filter_map(|id| get(connection, id).transpose()).collect()
 }
@@ -144,8 +144,8 @@ fn get(connection: &Connection, id: &str) -> Result<Option<GraphNode>, SqliteErr
     Ok(Some(GraphNode { id: id.to_owned(), name, hints, tags, created }))
 }
 
-/// An identity that must exist.
-fn found(connection: &Connection, id: &str) -> Result<GraphNode, SqliteError> {
+/// A node that must exist.
+fn require(connection: &Connection, id: &str) -> Result<GraphNode, SqliteError> {
     get(connection, id)?.ok_or_else(|| StoreError::node_not_found(id).into())
 }
 
@@ -166,21 +166,21 @@ fn bind(
     for hint in hints {
         insert.execute(params![id, hint.kind, hint.value, hint.confidence])?;
     }
-    let identity = found(connection, id)?;
-    bounds::hint_count(identity.hints.len())?;
-    Ok(identity)
+    let node = require(connection, id)?;
+    bounds::hint_count(node.hints.len())?;
+    Ok(node)
 }
 
 fn tag(connection: &Connection, id: &str, tag: &Tag) -> Result<GraphNode, SqliteError> {
-    found(connection, id)?;
+    require(connection, id)?;
     connection
         .prepare_cached(
             "INSERT OR IGNORE INTO identity_tag (identity, namespace, value) VALUES (?1, ?2, ?3)",
         )?
         .execute(params![id, tag.namespace, tag.value])?;
-    let identity = found(connection, id)?;
-    bounds::tag_count(identity.tags.len())?;
-    Ok(identity)
+    let node = require(connection, id)?;
+    bounds::tag_count(node.tags.len())?;
+    Ok(node)
 }
 
 fn connect(connection: &Connection, new: GraphLink) -> Result<GraphLink, SqliteError> {

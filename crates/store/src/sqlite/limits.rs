@@ -11,7 +11,7 @@ use toolyard_engine::stores::Durability::Written;
 use toolyard_engine::stores::{LimitStore, StoreFuture};
 use toolyard_protocol::{Rate, Timestamp};
 
-/// Keys are spelled `bucket` here because SQL has its own keys.
+/// The key column is called `bucket`, because KEY is a keyword of SQL.
 pub const TABLES: &str = "
     CREATE TABLE rate_limit (bucket TEXT NOT NULL PRIMARY KEY, asked INTEGER NOT NULL, full INTEGER NOT NULL)
         STRICT, WITHOUT ROWID;
@@ -61,7 +61,7 @@ fn take(
     Ok(wait)
 }
 
-/// A full bucket is the same as none, so each new one makes room.
+/// Deletes a batch of full buckets, which are equivalent to none.
 fn evict_full(connection: &Connection, now: Timestamp) -> Result<(), SqliteError> {
     let sql = "DELETE FROM rate_limit WHERE bucket IN
         (SELECT bucket FROM rate_limit WHERE full <= ?1 ORDER BY full, bucket LIMIT ?2)";

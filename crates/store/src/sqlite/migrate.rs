@@ -1,11 +1,11 @@
-//! The tables, step by step. A step that was ever released is never changed: a new one is added.
+//! Schema migrations. A released step is never changed; a new one is added.
 
 use super::error::SqliteError;
 use super::{annotations, archive, artifacts, events, graph, jobs, limits};
 use rusqlite::{Connection, TransactionBehavior};
 use toolyard_engine::stores::StoreError;
 
-/// Each takes the file from the version of its index to the next.
+/// Each step migrates the file from the version equal to its index to the next one.
 const STEPS: [&str; 8] = [
     events::TABLES,
     jobs::TABLES,
@@ -17,7 +17,7 @@ const STEPS: [&str; 8] = [
     limits::TABLES,
 ];
 
-/// Brings the tables to the newest version, all steps or none.
+/// Migrates to the newest version, all steps or none.
 pub fn migrate(connection: &mut Connection) -> Result<(), SqliteError> {
     migrate_with(connection, &STEPS)
 }
@@ -27,7 +27,7 @@ pub fn migrate_with(connection: &mut Connection, steps: &[&str]) -> Result<(), S
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again: another process may have been faster.
+    // Checked again under the lock: another process may have migrated meanwhile.
     let version = current(&transaction, steps)?;
     for step in &steps[version..] {
         transaction.execute_batch(step)?;
@@ -42,8 +42,8 @@ fn current(connection: &Connection, steps: &[&str]) -> Result<usize, SqliteError
     match usize::try_from(version) {
         Ok(version) if version <= steps.len() => Ok(version),
         _ => Err(StoreError::Broken(format!(
-            "it was written by another version of Toolyard (tables of version {version}, this one knows up to {}); \
-             use a version at least as new, or restore a backup",
+            "it was written by another version of Toolyard (schema version {version}, supported up to {}); \
+             update Toolyard, or restore a backup",
             steps.len()
         ))
         .into()),

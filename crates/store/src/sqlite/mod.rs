@@ -1,4 +1,4 @@
-//! The stores of one machine: tables of one SQLite file that several processes may share.
+//! Stores in one SQLite file that several processes may share.
 
 mod annotations;
 mod archive;

@@ -1,11 +1,11 @@
-//! The number of the newest event, told to those who wait as soon as it is committed.
+//! The number of the newest event; waiters are notified as soon as it is committed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// Only the writer's thread appends; whoever looks may tell of what another process wrote.
+/// Only the writer thread appends; polls for events of other processes call `observe`.
 pub struct NewestEvent {
-    /// Appended in the transaction that is under way.
+    /// Last event appended in the open transaction.
     pending: AtomicU64,
     committed: watch::Sender<u64>,
 }
@@ -17,12 +17,12 @@ impl Default for NewestEvent {
 }
 
 impl NewestEvent {
-    /// Called inside a change.
+    /// Called within a write.
     pub fn appended(&self, seq: u64) {
         self.pending.store(seq, Ordering::Relaxed);
     }
 
-    /// To be given to [`NewestEvent::reset_pending`] when the change after this moment fails.
+    /// To be passed to [`NewestEvent::reset_pending`] if the next write fails.
     pub fn pending(&self) -> u64 {
         self.pending.load(Ordering::Relaxed)
     }
@@ -35,7 +35,7 @@ impl NewestEvent {
         self.observe(self.pending());
     }
 
-    /// Numbers only rise: what is older than what is known tells nothing.
+    /// Raises the known number; older numbers are ignored.
     pub fn observe(&self, seq: u64) {
         self.committed.send_if_modified(|known| {
             let newer = seq > *known;

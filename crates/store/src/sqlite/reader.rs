@@ -1,4 +1,4 @@
-//! Threads that read, each with a connection of its own that cannot write.
+//! Reader threads, each with its own read-only connection.
 
 use super::database;
 use super::error::SqliteError;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use toolyard_engine::stores::StoreError;
 
-/// Steps of SQLite's machine between two looks at the clock: some 10 µs.
+/// SQLite VM steps between two deadline checks: about 10 µs.
 const STEPS_PER_CHECK: i32 = 1000;
 
 pub struct Reader {
@@ -23,7 +23,7 @@ pub enum ReadRequest {
     Close,
 }
 
-/// A query with its caller's ear, its result type erased.
+/// A query with its reply channel; the result type is erased.
 pub trait Query: Send {
     fn answer(self: Box<Self>, connection: Result<&mut Connection, SqliteError>);
 }
@@ -41,7 +41,7 @@ where
     F: FnOnce(&Connection) -> Result<T, SqliteError> + Send,
 {
     fn answer(self: Box<Self>, connection: Result<&mut Connection, SqliteError>) {
-        // Whoever went away needs no answer.
+        // The caller has gone away.
         if self.reply.is_closed() {
             return;
         }
@@ -69,14 +69,14 @@ impl Reader {
         }
     }
 
-    /// Opened when first needed: many processes only ever write, or never come here at all.
+    /// Opens the connection on first use: many processes never read.
     fn connect<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection, SqliteError> {
         let connection = match slot.take() {
             Some(connection) => connection,
             None => {
                 let connection = database::connect(&self.path)?;
                 connection.pragma_update(None, "query_only", true)?;
-                // The log is the writer's business.
+                // Only the writer runs checkpoints.
                 connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
                 connection
             }
@@ -85,7 +85,7 @@ impl Reader {
     }
 }
 
-/// One moment of the database for the whole query, however many statements it takes.
+/// Runs the query in one read transaction: all its statements see the same snapshot.
 fn run_query<T>(
     connection: &mut Connection,
     budget: Duration,
@@ -95,9 +95,9 @@ fn run_query<T>(
     connection.progress_handler(STEPS_PER_CHECK, Some(move || Instant::now() >= deadline))?;
     let begun = connection.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([]));
     let result = begun.map_err(SqliteError::from).and_then(|_| {
-        // A fault in one query must not leave its transaction to the next.
+        // A panic in one query must not leave its transaction open for the next.
         catch_unwind(AssertUnwindSafe(|| query(connection)))
-            .unwrap_or_else(|_| Err(StoreError::Broken("a query of it panicked".into()).into()))
+            .unwrap_or_else(|_| Err(StoreError::Broken("a query panicked".into()).into()))
     });
     connection.progress_handler(0, None::<fn() -> bool>)?;
     if !connection.is_autocommit() {

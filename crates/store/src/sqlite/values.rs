@@ -1,4 +1,4 @@
-//! Ids, times and payloads as values of one column each.
+//! Ids, times and payloads as single-column SQL values.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use toolyard_protocol::{Format, Id, Payload, Timestamp};
@@ -18,7 +18,7 @@ impl FromSql for IdColumn {
     }
 }
 
-/// Milliseconds; the bounds see to it that they fit.
+/// Milliseconds; `bounds::time` checks that they fit.
 pub struct TimeColumn(pub Timestamp);
 
 impl ToSql for TimeColumn {
@@ -53,7 +53,7 @@ impl FromSql for PayloadColumn {
         let (format, bytes) = match value.as_blob()?.split_first() {
             Some((0, bytes)) => (Format::Json, bytes),
             Some((1, bytes)) => (Format::MsgPack, bytes),
-            _ => return Err(FromSqlError::Other("no such payload format".into())),
+            _ => return Err(FromSqlError::Other("unknown payload format".into())),
         };
         Ok(PayloadColumn(Payload::new(format, bytes.to_vec())))
     }

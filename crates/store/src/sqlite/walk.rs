@@ -1,7 +1,7 @@
-//! A walk through the graph, level by level.
+//! Breadth-first walk through the graph.
 //!
-//! A recursive query would have to visit an identity again for each length of a way to it, since SQLite cannot drop
-//! rows that differ in their depth alone; here each is visited once, and memory is bounded by the limit.
+//! A recursive query would visit a node once for each length of a path to it, since SQLite cannot drop rows
+//! that differ only in depth; here each node is visited once, and memory is bounded by the limit.
 
 use super::error::SqliteError;
 use super::graph::{find, load};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use toolyard_engine::stores::{Direction, GraphLink, GraphQuery, ReachedNode, StoreError, Walk};
 
-/// Runs inside a read with the same budget: SQLite stops a long statement, this stops many short ones.
+/// Runs in a read with the same budget: SQLite stops a long statement, this stops many short ones.
 pub fn walk(connection: &Connection, query: &GraphQuery) -> Result<Walk, SqliteError> {
     let walker = Walker { connection, query, deadline: Instant::now() + query.budget };
     walker.check_time()?;
@@ -32,7 +32,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// The nearest identities, as many as the limit allows, and whether there were more.
+    /// The nearest nodes up to the limit, and whether there were more.
     fn depths(&self) -> Result<(BTreeMap<String, u32>, bool), SqliteError> {
         let starts = self.query.start.limit;
         let mut level: BTreeSet<String> =
@@ -43,18 +43,18 @@ impl Walker<'_> {
             if level.is_empty() || cut && depths.len() == self.query.limit {
                 break;
             }
-            let room = self.query.limit - depths.len();
+            let free = self.query.limit - depths.len();
             let mut next = BTreeSet::new();
             for id in &level {
                 self.neighbours(id, |neighbour| {
                     if !depths.contains_key(&neighbour) {
                         next.insert(neighbour);
-                        // One over the room shows that something is cut off.
-                        truncate(&mut next, room + 1);
+                        // One more than fits shows that something is cut off.
+                        truncate(&mut next, free + 1);
                     }
                 })?;
             }
-            cut |= truncate(&mut next, room);
+            cut |= truncate(&mut next, free);
             depths.extend(next.iter().map(|id| (id.clone(), depth)));
             level = next;
         }
@@ -78,7 +78,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The connections among those that were found, sorted, and whether there were more than are allowed.
+    /// The links between the found nodes, sorted, and whether there were more than the limit.
     fn between(&self, depths: &BTreeMap<String, u32>) -> Result<(Vec<GraphLink>, bool), SqliteError> {
         let most = self.query.limit * LINKS_PER_NODE;
         let mut links: Vec<GraphLink> = Vec::new();
@@ -97,7 +97,7 @@ impl Walker<'_> {
         Ok((links, more))
     }
 
-    /// Gives `visit` the rows of one identity, of the wanted transport, until it says no.
+    /// Passes the rows of one node and the requested transport to `visit` until it returns false.
     fn rows(
         &self,
         select: &str,
@@ -127,13 +127,13 @@ impl Walker<'_> {
     fn check_time(&self) -> Result<(), SqliteError> {
         match Instant::now() < self.deadline {
             true => Ok(()),
-            // The reader puts the number in.
+            // The reader fills in the budget.
             false => Err(StoreError::Budget { ms: 0 }.into()),
         }
     }
 }
 
-/// Drops the last ones over `most`; whether there were any.
+/// Drops the last ids beyond `most`; returns whether there were any.
 fn truncate(ids: &mut BTreeSet<String>, most: usize) -> bool {
     let over = ids.len() > most;
     while ids.len() > most {

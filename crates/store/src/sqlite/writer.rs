@@ -1,4 +1,4 @@
-//! The one thread that writes: it takes what has queued up, makes it one transaction, and answers after the commit.
+//! The writer thread: group commit of all queued writes in one transaction, with responses after the commit.
 
 use super::error::SqliteError;
 use super::faults::{
@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use toolyard_engine::stores::{Durability, StoreError};
 
-/// Changes that share one commit at most.
+/// Maximum number of writes per commit.
 const MAX_GROUP: usize = 512;
 
-/// The longest that a group waits for company, and never longer than half of what the last sync took.
+/// Longest wait for more writes to join a group; also at most half the duration of the last sync.
 const MAX_GROUP_WAIT: Duration = Duration::from_micros(100);
 
-/// Groups that go at once after one that waited in vain: not everyone comes back.
+/// Number of groups that do not wait after one that waited in vain.
 const SKIPPED_WAITS: u32 = 16;
 
-/// How long another process may keep the file to itself before our callers are told.
+/// How long to wait for the write lock of another process before the group fails.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// SQLite empties the log as it goes, unless readers overlap without a pause. Beyond this we make it wait for them.
+/// WAL size that forces a checkpoint that waits for readers; else overlapping readers let the WAL grow.
 const WAL_MAX: u64 = 64 << 20;
 
-/// Commits between two looks at the log's size.
+/// Commits between two checks of the WAL size.
 const WAL_CHECK_EVERY: u32 = 256;
 
 pub struct Writer {
@@ -41,15 +41,15 @@ pub struct Writer {
     pub newest: Arc<NewestEvent>,
     pub counts: Arc<Counts>,
     pub stopped: Arc<AtomicBool>,
-    pub log: PathBuf,
-    /// What the connection is set to.
+    pub wal: PathBuf,
+    /// Whether the connection is set to sync each commit.
     pub synced: bool,
     pub commits: u32,
-    /// How many asked at once when the last group was done: those in it, and those who had queued up meanwhile.
+    /// Concurrent writes at the end of the last group: those in it, and those queued meanwhile.
     pub callers: usize,
-    /// How long the next synced group waits for as many.
+    /// How long the next synced group waits for that many writes.
     pub group_wait: Duration,
-    /// Groups that do not wait, because the last one waited for nothing.
+    /// Remaining groups that do not wait, because an earlier one waited in vain.
     pub skip_waits: u32,
 }
 
@@ -58,15 +58,15 @@ pub enum WriteRequest {
     Close,
 }
 
-/// A change with its caller's ear, its result type erased.
+/// A write with its reply channel; the result type is erased.
 pub trait WriteOp: Send {
     /// Whether it promises to fail only before its first write.
     fn checked(&self) -> bool;
 
-    /// Runs at most once. Gives the error when it failed and must be rolled back.
+    /// Runs at most once. Returns the error if it failed and must be rolled back.
     fn apply(&mut self, connection: &Connection) -> Result<(), StoreError>;
 
-    /// Fails it after all, whatever it gave.
+    /// Replaces the result with an error.
     fn fail(&mut self, error: StoreError);
 
     fn answer(self: Box<Self>);
@@ -104,12 +104,12 @@ where
         let State::Waiting(change) = std::mem::replace(&mut self.state, State::Running) else {
             return Err(StoreError::Stopped);
         };
-        // A fault in one change must not take the store from everyone else.
+        // A panic in one write must not stop the store for all callers.
         let result = catch_unwind(AssertUnwindSafe(|| change(connection).map_err(StoreError::from)))
-            .unwrap_or_else(|_| Err(StoreError::Broken("a change of it panicked".into())));
-        let made = result.as_ref().map(|_| ()).map_err(StoreError::clone);
+            .unwrap_or_else(|_| Err(StoreError::Broken("a write panicked".into())));
+        let applied = result.as_ref().map(|_| ()).map_err(StoreError::clone);
         self.state = State::Done(result);
-        made
+        applied
     }
 
     fn fail(&mut self, error: StoreError) {
@@ -118,7 +118,7 @@ where
 
     fn answer(self: Box<Self>) {
         if let State::Done(result) = self.state {
-            // No one listening is fine: the change is made all the same.
+            // The caller may have gone away; the change stays applied.
             let _ = self.reply.send(result);
         }
     }
@@ -149,14 +149,14 @@ impl Writer {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Without the checkpoint that closing would make: a killed process makes none.
+    /// Closes without a checkpoint, as a killed process would.
     fn crash(mut self) {
         self.stopped.store(true, Ordering::Release);
         self.queue.close();
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 
-    /// One group. False when the last request was to close.
+    /// Runs one group. False after a close request.
     fn run_group(&mut self, durability: Durability, first: Box<dyn WriteOp>) -> Result<bool, GroupError> {
         self.crash_point(WOKEN)?;
         let mut group = vec![first];
@@ -186,8 +186,8 @@ impl Writer {
         Ok(open)
     }
 
-    /// Those who were answered just now are about to ask again. Without a moment's patience the first of them would get
-    /// a sync for itself, or they would fall into two halves that wait for each other's sync.
+    /// Callers that were just answered are likely to write again. Without a short wait, the first of them
+    /// would get a sync of its own, or they would split into two groups that alternate.
     fn wait_for_group(&mut self, group: &mut Vec<Box<dyn WriteOp>>, synced: &mut bool) -> bool {
         if self.skip_waits > 0 {
             self.skip_waits -= 1;
@@ -204,7 +204,7 @@ impl Writer {
         open
     }
 
-    /// Takes what is queued. False when that ended with the request to close.
+    /// Moves queued writes into the group. False after a close request.
     fn gather(&mut self, group: &mut Vec<Box<dyn WriteOp>>, synced: &mut bool) -> bool {
         while group.len() < MAX_GROUP {
             match self.queue.try_recv() {
@@ -238,24 +238,24 @@ impl Writer {
         Ok(())
     }
 
-    /// A change that fails takes back nothing but itself: it has a savepoint of its own, or has written nothing yet.
+    /// A write that fails is rolled back alone: it has its own savepoint, or has written nothing yet.
     fn apply(&mut self, change: &mut dyn WriteOp) -> Result<(), GroupError> {
         let (pending, written) = (self.newest.pending(), self.connection.total_changes());
         let savepoint = !change.checked();
         if savepoint {
             self.execute("SAVEPOINT change")?;
         }
-        let mut made = change.apply(&self.connection);
+        let mut applied = change.apply(&self.connection);
         match self.fault_point(AFTER_CHANGE) {
             Ok(()) => {}
             Err(GroupError::Failed(error)) if savepoint => {
                 change.fail(error.clone());
-                made = Err(error);
+                applied = Err(error);
             }
             Err(stop) => return Err(stop),
         }
-        if let Err(error) = made {
-            // SQLite itself may give up the whole transaction, as it does when the disk is full.
+        if let Err(error) = applied {
+            // SQLite may have rolled back the whole transaction, as on a full disk.
             let lost = self.connection.is_autocommit();
             if lost || (!savepoint && self.connection.total_changes() != written) {
                 return Err(GroupError::Failed(error));
@@ -271,7 +271,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Only the start is tried again, never a change: it may have been paid for with side effects of its own.
+    /// Only BEGIN is retried, never a write: it may have side effects of its own.
     fn begin(&self) -> Result<(), GroupError> {
         let since = Instant::now();
         loop {
@@ -286,7 +286,7 @@ impl Writer {
 
     fn set_synced(&mut self, synced: bool) -> rusqlite::Result<()> {
         if self.synced != synced {
-            // FULL syncs the log at each commit, NORMAL only before a checkpoint.
+            // FULL syncs the WAL at each commit, NORMAL only before a checkpoint.
             self.connection.pragma_update(None, "synchronous", if synced { "FULL" } else { "NORMAL" })?;
             self.synced = synced;
         }
@@ -298,7 +298,7 @@ impl Writer {
             let _ = self.execute("ROLLBACK");
         }
         self.newest.reset_pending(0);
-        self.counts.forget();
+        self.counts.discard();
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {
@@ -312,7 +312,7 @@ impl Writer {
             return;
         }
         self.commits = 0;
-        if std::fs::metadata(&self.log).is_ok_and(|log| log.len() > WAL_MAX) {
+        if std::fs::metadata(&self.wal).is_ok_and(|wal| wal.len() > WAL_MAX) {
             let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
     }
@@ -325,7 +325,7 @@ impl Writer {
         }
     }
 
-    /// A point where nothing can fail: before the group is known, and after the commit.
+    /// Here every fault is a crash, because nothing can fail: before the group is known, after the commit.
     fn crash_point(&self, point: &'static str) -> Result<(), GroupError> {
         self.fault_point(point).map_err(|_| GroupError::Crash)
     }

@@ -1,4 +1,4 @@
-//! What every implementation of the stores must do, and the one in memory: the model the others are compared with.
+//! Conformance suite of the stores, and the in-memory stores: the model that the others are compared with.
 
 #[cfg(test)]
 pub(crate) mod cases;

@@ -1,4 +1,4 @@
-//! The least that any server does: the whole message parsed, an answer of the same content written.
+//! The baseline: a server that parses the whole message and writes a response with the same content.
 
 use crate::BoxError;
 use axum::Router;

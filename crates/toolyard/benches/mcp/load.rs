@@ -1,4 +1,4 @@
-//! The load: keep-alive connections that send one request after the other, from a process of their own.
+//! The load: keep-alive connections that send one request after the other, from a separate process.
 
 use crate::BoxError;
 use std::io::{BufRead, BufReader, Error, Read, Write};
@@ -20,7 +20,7 @@ pub struct Answer {
 }
 
 impl Load {
-    /// That the answer is the echo, so that nobody is measured refusing.
+    /// Checks that the response is the echo, so that no refusal is measured.
     pub fn check(&self, address: &str) -> Result<(), BoxError> {
         let answer = Connection::open(address)?.send(&self.headers, self.body)?;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -31,7 +31,7 @@ impl Load {
     }
 }
 
-/// Gives the median wait of a request in microseconds.
+/// Returns the median latency of a request in microseconds.
 pub fn run(arguments: &[String]) -> Result<f64, BoxError> {
     let [address, headers, body] = arguments else { return Err("address, headers, body".into()) };
     let mut waits = std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
-//! What an MCP call of the built-in `echo` costs the real server, whole pipeline and audit on, against a bare axum
-//! handler that parses and answers the same JSON and against the same tool on the official Rust SDK; what an idle
-//! session takes, and an idle server.
+//! Cost of an MCP call of the built-in `echo` on the real server, with all gates and the audit log, compared
+//! with a bare axum handler for the same JSON and with the same tool on the official Rust SDK; memory of an
+//! idle session and of an idle server.
 //!
-//! `scripts/bench-mcp` builds the SDK's server and runs this; with `--check` it fails when a budget is broken. Every
-//! server is a process of its own and the load comes from another, so that the CPU time counted is the server's alone.
+//! `scripts/bench-mcp` builds the SDK's server and runs this; with `--check` it fails when a budget is
+//! exceeded. The servers and the load are separate processes, so that only the server's CPU time is counted.
 #![allow(clippy::print_stdout, reason = "a measurement prints its result")]
 
 mod bare;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 type BoxError = Box<dyn Error>;
 
-/// Each figure is the median one of so many rounds, so that a busy neighbour spoils few of them.
+/// Each figure is the median of this many rounds, to reduce noise from other processes.
 const ROUNDS: usize = 7;
 const SESSIONS: u32 = 10_000;
 
@@ -67,7 +67,7 @@ fn main() -> Result<ExitCode, BoxError> {
     }
     let mut broken = report(&mut cases);
     if rmcp.is_none() {
-        println!("rmcp is not there to compare with: run scripts/bench-mcp");
+        println!("rmcp not found, nothing to compare with: run scripts/bench-mcp");
     }
     let before = ours.resident_kb()?;
     let mut connection = Connection::open(&ours.address)?;
@@ -81,7 +81,7 @@ fn main() -> Result<ExitCode, BoxError> {
 }
 
 impl<'a> Case<'a> {
-    /// One round that does not count: it fills caches and grows buffers.
+    /// Includes a warm-up round, which is not counted.
     fn new(what: &'static str, server: &'a Server, load: Load) -> Result<Case<'a>, BoxError> {
         load.check(&server.address)?;
         server.cost_of(&load)?;
@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Gives how many budgets are broken.
+/// Returns the number of exceeded budgets.
 fn report(cases: &mut [Case<'_>]) -> usize {
     let medians: Vec<f64> = cases.iter_mut().map(|case| median(&mut case.costs)).collect();
     for (case, cpu) in cases.iter_mut().zip(&medians) {

@@ -1,4 +1,4 @@
-//! The servers that are compared, each a process with a CPU clock of its own.
+//! The servers that are compared, each a process whose CPU time is measured.
 
 use crate::BoxError;
 use crate::load::{CONNECTIONS, Load, REQUESTS};
@@ -15,7 +15,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The program itself, on a yard that has the built-in echo.
+    /// Toolyard, on a yard with the built-in echo.
     pub fn ours() -> Result<Server, BoxError> {
         let yard = std::env::temp_dir().join(format!("toolyard-bench-mcp-{}", std::process::id()));
         std::fs::create_dir_all(&yard)?;
@@ -33,7 +33,7 @@ impl Server {
         Server::start(command)
     }
 
-    /// The same tool on the official Rust SDK, where `scripts/bench-mcp` has built it.
+    /// The same tool on the official Rust SDK, if `scripts/bench-mcp` has built it.
     pub fn rmcp() -> Result<Option<Server>, BoxError> {
         let Some(program) = std::env::var_os("YARD_RMCP_PEER") else { return Ok(None) };
         Server::start(Command::new(program)).map(Some)
@@ -48,7 +48,7 @@ impl Server {
         Ok(Server { child, address, yard: None })
     }
 
-    /// CPU time of the server for each request, and how long a client waits for it, in microseconds.
+    /// CPU time of the server per request and latency of a client, in microseconds.
     pub fn cost_of(&self, load: &Load) -> Result<(f64, f64), BoxError> {
         let before = self.cpu_us()?;
         let program = std::env::current_exe()?;
@@ -58,7 +58,7 @@ impl Server {
         if !ended.status.success() {
             return Err("the load failed".into());
         }
-        // The last records are counted once they are synced.
+        // Waits until the last records are synced, to count them.
         std::thread::sleep(Duration::from_millis(150));
         let cost = (self.cpu_us()? - before) / (CONNECTIONS * REQUESTS) as f64;
         Ok((cost, String::from_utf8(ended.stdout)?.trim().parse()?))

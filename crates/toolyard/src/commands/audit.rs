@@ -1,4 +1,4 @@
-//! `toolyard audit list|verify|export`: what was called, and whether the record of it can be trusted.
+//! `toolyard audit list|verify|export`: lists calls, verifies the hash chain, exports the records.
 
 use crate::output;
 use crate::wiring::{GlobalOptions, Yard};
@@ -8,7 +8,7 @@ use toolyard_formats::redact::by_name::View;
 use toolyard_protocol::{Error, ErrorKind, Id};
 use toolyard_store::audit::{self, AuditError, CallRow, ExportFilter, Filter, Index};
 
-/// Look into the audit log
+/// Query, verify and export the audit log
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,24 +17,24 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// The newest calls, newest first
+    /// List calls, newest first
     List {
         /// Only calls of this tool (canonical name)
         #[arg(long)]
         tool: Option<String>,
-        /// Only calls that ended like this: success, failure, refused, running
+        /// Only calls with this status: success, failure, refused, running
         #[arg(long)]
         status: Option<String>,
         /// Only this call
         #[arg(long, value_name = "ID")]
         call: Option<String>,
-        /// At most this many
+        /// Maximum number of calls
         #[arg(long, default_value_t = 20, value_name = "N")]
         limit: u32,
     },
-    /// Check the whole chain of records
+    /// Verify the hash chain of all records
     Verify,
-    /// Print the records as they are stored, one JSON object a line
+    /// Print the records as stored, one JSON object per line
     Export {
         /// Only the records of this call
         #[arg(long, value_name = "ID")]
@@ -58,7 +58,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             };
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             match audit::export(&yard.state, &mut out, &selection) {
-                // The reader of a pipe went away; it has what it wanted.
+                // The reader of the pipe closed it, as `| head` does.
                 Err(AuditError::Export(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
                 exported => exported.map(|_| 0).map_err(|error| Error::from(&error)),
             }
@@ -84,7 +84,7 @@ fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
     if as_json {
         output::line(json::objects(&rows, write_row));
     } else if rows.is_empty() {
-        output::note("no such calls");
+        output::note("no calls found");
     } else {
         let header = ["TIME", "TOOL", "STATUS", "MS", "CALLER", "CALL"].map(str::to_owned).to_vec();
         let lines = rows.iter().map(|row| {

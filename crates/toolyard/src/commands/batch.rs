@@ -1,4 +1,4 @@
-//! `toolyard batch FILE`: several calls at once, some of which need the results of others.
+//! `toolyard batch FILE`: runs several calls, some of which use the results of others.
 
 use crate::output;
 use crate::remote::Remote;
@@ -19,7 +19,7 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// The largest batch that is read.
+/// The largest batch that is read, in bytes.
 const MAX: u64 = 64 << 20;
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {

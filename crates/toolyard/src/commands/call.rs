@@ -1,4 +1,4 @@
-//! `toolyard call NAME …`: one call through the whole pipeline, from the terminal.
+//! `toolyard call NAME …`: calls one tool, of a yard or of a running server.
 
 use crate::output;
 use crate::remote::{Remote, RemoteCall};
@@ -14,17 +14,17 @@ use toolyard_wire::{arguments, envelope, render, tool_list};
 /// Call a tool
 #[derive(clap::Args)]
 pub struct Args {
-    /// The tool's name, as 'list' shows it or canonical
+    /// The tool's name, as shown by 'list' or canonical
     name: String,
     /// key=value (typed by the tool's schema), key:=JSON, one JSON object, or '-' to read it from stdin
     arguments: Vec<String>,
-    /// Give up after this many milliseconds (the tool's own timeout holds as well)
+    /// Give up after this many milliseconds (the tool's own timeout still applies)
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// A name for this call: sent again with the same key, it is not run again
+    /// Idempotency key: a call repeated with the same key is not run again
     #[arg(long, value_parser = parse_key)]
     key: Option<String>,
-    /// Do not wait for a job's end; print its id. Needs --url: the job runs on that server
+    /// Do not wait for the job to finish; print its id. Needs --url: the job runs on that server
     #[arg(long)]
     detach: bool,
 }
@@ -36,8 +36,8 @@ fn parse_key(text: &str) -> Result<String, String> {
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     if args.detach && global.url.is_none() {
-        return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that goes on with the job")
-            .hint("give it with --url; without a server this process does the work, and stays for it"));
+        return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that runs the job")
+            .hint("add --url; without a server this process runs the job and waits for it"));
     }
     let outcome = match &global.url {
         Some(url) => small_runtime()?.block_on(call_remote(url, args))?,
@@ -51,7 +51,7 @@ fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
     let engine = Yard::open(global)?.engine()?;
     let outcome = small_runtime()?.block_on(async {
         let outcome = run_call(&engine, args).await;
-        // A job of ours that is still at work, after Ctrl-C, is stopped before we go.
+        // After Ctrl-C a job may still run in this process; it is stopped before the exit.
         if let Some(jobs) = engine.jobs.if_open() {
             jobs.shut_down().await;
         }
@@ -61,7 +61,7 @@ fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
     outcome
 }
 
-/// The server types `key=value` by nothing: without the schema here, the words are read with the one it shows.
+/// `key=value` is typed here, with the schema that the server shows: the server takes JSON only.
 async fn call_remote(url: &str, args: Args) -> Result<Outcome, Error> {
     let remote = Remote::new(url)?;
     let words = &args.arguments;
@@ -79,7 +79,7 @@ async fn call_remote(url: &str, args: Args) -> Result<Outcome, Error> {
     let _spinner = output::Spinner::start(format!("calling {}", args.name));
     tokio::select! {
         outcome = remote.call(call) => outcome,
-        // Closing the connection cancels the call over there.
+        // Closing the connection cancels the call on the server.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the server stops the tool")),
     }
 }
@@ -89,7 +89,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
     let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.redact_error(error))?;
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
-    // This process does the work of a job, so it stays to the end.
+    // A job runs in this process, so the process waits for its result.
     let (wait, idempotency_key) = (Wait::UntilDone, args.key);
     let call = Call::new(engine.call_id(), args.name, arguments, Edge::Cli);
     let call = Call { deadline, wait, idempotency_key, ..call };
@@ -97,7 +97,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let caller = TerminalCaller::new(spinner.status());
     tokio::select! {
         outcome = engine.run(call, &caller) => Ok(outcome),
-        // Dropping the call kills the tool and writes the end of the story to the audit log.
+        // Dropping the call kills the tool and writes the end record to the audit log.
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }
 }
@@ -111,7 +111,7 @@ fn read_arguments(words: &[String], schema: Option<&Payload>) -> Result<Payload,
     let read = std::io::stdin().lock().take(MAX + 1).read_to_end(&mut text);
     read.map_err(|error| Error::new(ErrorKind::InvalidInput, format!("stdin cannot be read: {error}")))?;
     if text.len() as u64 > MAX {
-        return Err(Error::new(ErrorKind::InputTooLarge, format!("stdin has more than {MAX} bytes")));
+        return Err(Error::new(ErrorKind::InputTooLarge, format!("stdin is over {MAX} bytes")));
     }
     json::arguments(text)
 }
@@ -125,7 +125,7 @@ pub fn print(outcome: &Outcome, as_json: bool) {
         None => output::line(render::result(outcome)),
     }
     if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_finished()) {
-        output::note(format!("job {id} is {}; 'toolyard jobs wait {id}' waits for its end", state.as_str()));
+        output::note(format!("job {id} is {}; 'toolyard jobs wait {id}' waits for it", state.as_str()));
     }
     if outcome.meta.cached {
         output::note("(cached)");

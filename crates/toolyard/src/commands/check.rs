@@ -1,4 +1,4 @@
-//! `toolyard check`: reads every file of the yard and says what is wrong, all of it.
+//! `toolyard check`: checks every file of the yard and reports all problems.
 
 use super::list::format_problem;
 use crate::output;

@@ -1,4 +1,4 @@
-//! A list of checks, each passed or failed: what `doctor` and `test` print.
+//! Results of checks, as `doctor` and `test` print them.
 
 use toolyard_formats::json;
 

@@ -1,4 +1,4 @@
-//! `toolyard completions SHELL`.
+//! `toolyard completions SHELL`: prints a completion script.
 
 use crate::cli::Cli;
 use crate::output;

@@ -5,8 +5,8 @@ use crate::output;
 use crate::wiring::{GlobalOptions, Yard, make_state_dir};
 use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::interpreter::{NODE, PHP, PYTHON};
 use toolyard_sandbox::{SandboxLevel, TreeLevel};
+use toolyard_yard::kinds::KINDS;
 
 /// Say what works on this machine and what does not
 #[derive(clap::Args)]
@@ -77,18 +77,14 @@ fn sandbox(yard: &Yard) -> Row {
     }
 }
 
-/// Missing ones are no fault by themselves; tools that need them say so below.
+/// A missing interpreter is no failure by itself: the tools that need it are reported below.
 fn interpreters(yard: &Yard) -> Vec<Row> {
     let (host, root) = (&yard.loader.host, &yard.root);
     let path = |found: Option<std::path::PathBuf>| {
         found.map_or("not installed".to_owned(), |path| path.display().to_string())
     };
-    vec![
-        row("python", true, path(PYTHON.find(host, root))),
-        row("node", true, path(NODE.find(host, root))),
-        row("php", true, path(PHP.find(host, root))),
-        row("uv", true, path(host.program("uv", root))),
-    ]
+    let interpreters = KINDS.iter().filter_map(|kind| kind.interpreter);
+    interpreters.map(|one| row(one.label, true, path(one.find(host, root)))).collect()
 }
 
 fn tools(yard: &Yard) -> Vec<Row> {

@@ -1,18 +1,18 @@
-//! `toolyard init [DIR]`: a yard that runs.
+//! `toolyard init [DIR]`: creates a yard with an example tool.
 
 use crate::output;
 use crate::wiring::GlobalOptions;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
 
-/// Make a yard with an example tool
+/// Create a yard with an example tool
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder to make; default: the current one
+    /// The folder to create. Default: the current folder
     dir: Option<PathBuf>,
 }
 
-/// What a new yard holds: path, content.
+/// Files of a new yard: path and content.
 const FILES: &[(&str, &str)] = &[
     ("toolyard.toml", include_str!("../../templates/toolyard.toml")),
     (".gitignore", ".toolyard/\n"),
@@ -22,21 +22,21 @@ const FILES: &[(&str, &str)] = &[
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     let root = args.dir.or(global.yard).unwrap_or_else(|| PathBuf::from("."));
-    let mut made = 0;
+    let mut created = 0;
     for (path, content) in FILES {
         if write_new(&root.join(path), content)? {
-            made += 1;
-            output::note(format!("made {path}"));
+            created += 1;
+            output::note(format!("created {path}"));
         } else {
-            output::note(format!("kept {path}, which is there already"));
+            output::note(format!("skipped {path}: it already exists"));
         }
     }
     let shown = root.display();
-    output::line(format!("{made} file(s) made; try: toolyard call disk_free --yard {shown}"));
+    output::line(format!("{created} file(s) created; try: toolyard call disk_free --yard {shown}"));
     Ok(0)
 }
 
-/// Never overwrites: `false` when the file is there.
+/// Writes a new file; returns `false` and changes nothing when the path exists.
 pub fn write_new(path: &Path, content: &str) -> Result<bool, Error> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! `toolyard jobs …`: work that outlives its call, here or on a running server.
+//! `toolyard jobs …`: lists, follows and cancels the jobs of a yard or of a running server.
 
 use crate::output;
 use crate::progress::Bar;
@@ -23,7 +23,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// The newest jobs
+    /// List jobs, newest first
     List {
         /// Only jobs in this state: pending, running, input_required, complete, failed, cancelled, unknown
         #[arg(long, value_name = "STATE", value_parser = parse_state)]
@@ -37,17 +37,17 @@ enum Action {
         #[arg(long, value_name = "ID", value_parser = parse_id)]
         before: Option<Id>,
     },
-    /// One job, with its result
+    /// Show a job and its result
     Show {
         #[arg(value_parser = parse_id)]
         id: Id,
     },
-    /// Follow a job until it is over, then show it
+    /// Follow a job until it finishes, then show it
     Watch {
         #[arg(value_parser = parse_id)]
         id: Id,
     },
-    /// Wait until a job is over; its result is printed, its failure is the exit status
+    /// Wait until a job finishes and print its result, with the exit code that 'call' would have
     Wait {
         #[arg(value_parser = parse_id)]
         id: Id,
@@ -55,7 +55,7 @@ enum Action {
         #[arg(long, value_name = "MS")]
         timeout: Option<u64>,
     },
-    /// Stop a job and kill its work
+    /// Cancel a job and kill its processes
     Cancel {
         #[arg(value_parser = parse_id)]
         id: Id,
@@ -68,7 +68,7 @@ fn parse_state(text: &str) -> Result<JobState, String> {
 }
 
 fn parse_id(text: &str) -> Result<Id, String> {
-    Id::parse(text).ok_or_else(|| "not the id of a job; 'toolyard jobs list' shows them".to_owned())
+    Id::parse(text).ok_or_else(|| "not a job id; 'toolyard jobs list' shows them".to_owned())
 }
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
@@ -89,7 +89,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     })
 }
 
-/// Where the jobs are. Both sides speak the same JSON.
+/// Access to the jobs of a yard or of a server; both return the same JSON.
 enum JobClient {
     Local(Arc<Jobs>),
     Remote(Remote),
@@ -121,7 +121,7 @@ impl JobClient {
         }
     }
 
-    /// The job once it is over, or as it stands after `wait`.
+    /// The job when it has finished, or its state after `wait`.
     async fn job(&self, id: Id, wait: Duration) -> Result<Bytes, Error> {
         match self {
             JobClient::Local(jobs) => {
@@ -138,7 +138,7 @@ impl JobClient {
         match self {
             JobClient::Local(jobs) => {
                 jobs.cancel(id, &Identity::local()).await?;
-                // A job of another process is stopped by that process, within a second or so.
+                // A job of another process is stopped by that process, within about a second.
                 self.job(id, Duration::from_secs(10)).await
             }
             JobClient::Remote(remote) => {
@@ -148,7 +148,7 @@ impl JobClient {
     }
 }
 
-/// Shows how far it is, on a terminal, until it is over or the time is up.
+/// Shows the progress on a terminal until the job finishes or the timeout expires.
 async fn follow(client: &JobClient, id: Id, timeout_ms: Option<u64>) -> Result<Bytes, Error> {
     let until = timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let bar = Bar::start();
@@ -162,7 +162,7 @@ async fn follow(client: &JobClient, id: Id, timeout_ms: Option<u64>) -> Result<B
         if left.is_zero() {
             let message =
                 format!("the job is still {} after {} ms", shown.state, timeout_ms.unwrap_or_default());
-            return Err(Error::new(ErrorKind::Timeout, message).hint("it goes on; wait again, or cancel it"));
+            return Err(Error::new(ErrorKind::Timeout, message).hint("wait again, or cancel the job"));
         }
         let progress = shown.progress.as_ref();
         let message = progress.and_then(|progress| progress.message.as_deref()).unwrap_or(&shown.state);
@@ -171,7 +171,7 @@ async fn follow(client: &JobClient, id: Id, timeout_ms: Option<u64>) -> Result<B
 }
 
 fn read(job: &[u8]) -> Result<JobSummary, Error> {
-    wire::read_job(job).map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a job: {what}")))
+    wire::read_job(job).map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("invalid job: {what}")))
 }
 
 fn print_list(list: &[u8], as_json: bool) -> Result<u8, Error> {
@@ -180,7 +180,7 @@ fn print_list(list: &[u8], as_json: bool) -> Result<u8, Error> {
         return Ok(0);
     }
     let (jobs, next) = wire::read_jobs(list)
-        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a list of jobs: {what}")))?;
+        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("invalid list of jobs: {what}")))?;
     let mut rows = vec![["ID", "STATE", "PROGRESS", "CREATED", "TOOL"].map(str::to_owned).to_vec()];
     for job in &jobs {
         let progress =
@@ -212,7 +212,7 @@ fn print_job(job: &Bytes, as_json: bool) -> Result<u8, Error> {
     }
     rows.push(("created", shown.created_at));
     let times =
-        [("started", shown.started_at), ("finished", shown.finished_at), ("kept until", shown.expires_at)];
+        [("started", shown.started_at), ("finished", shown.finished_at), ("expires", shown.expires_at)];
     rows.extend(times.into_iter().filter_map(|(name, time)| Some((name, time?))));
     if shown.attempt > 1 {
         rows.push(("attempt", shown.attempt.to_string()));
@@ -227,7 +227,7 @@ fn print_job(job: &Bytes, as_json: bool) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// The result as `call` would have printed it.
+/// Prints the result as `call` does.
 fn print_result(job: &Bytes, as_json: bool) -> Result<u8, Error> {
     let shown = read(job)?;
     let ended = match ended(job)? {
@@ -235,7 +235,7 @@ fn print_result(job: &Bytes, as_json: bool) -> Result<u8, Error> {
         None => {
             let message = format!("the job is {}", shown.state);
             let kind = if shown.state == "cancelled" { ErrorKind::Cancelled } else { ErrorKind::Unavailable };
-            return Err(Error::new(kind, message).hint("'toolyard jobs show' tells what is known"));
+            return Err(Error::new(kind, message).hint("'toolyard jobs show' shows its details"));
         }
     };
     super::call::print(&ended, as_json);
@@ -244,7 +244,7 @@ fn print_result(job: &Bytes, as_json: bool) -> Result<u8, Error> {
 
 fn ended(job: &Bytes) -> Result<Option<toolyard_protocol::Outcome>, Error> {
     let found = json::pointer(job, "/outcome")
-        .map_err(|defect| Error::new(ErrorKind::InvalidOutput, format!("not a job: {defect}")))?;
+        .map_err(|defect| Error::new(ErrorKind::InvalidOutput, format!("invalid job: {defect}")))?;
     let raw_outcome = found.map(|range| job.slice(range)).filter(|raw| raw.as_ref() != b"null");
     raw_outcome.map(|raw| outcome::read(&raw)).transpose()
 }

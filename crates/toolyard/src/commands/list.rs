@@ -1,4 +1,4 @@
-//! `toolyard list`: every tool of the yard, and every file that should have been one.
+//! `toolyard list`: lists the tools of the yard and the files that failed to load.
 
 use crate::output;
 use crate::remote::Remote;
@@ -34,7 +34,7 @@ fn list_remote(url: &str, as_json: bool) -> Result<u8, Error> {
         return Ok(0);
     }
     let tools = tool_list::read_list(&list)
-        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("not a list of tools: {what}")))?;
+        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("invalid list of tools: {what}")))?;
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
     for tool in tools {
         let first =
@@ -76,7 +76,7 @@ fn print_table(snapshot: &Snapshot) {
         rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, text]);
     }
     match rows.len() {
-        1 => output::note("no tools here; 'toolyard init' makes an example"),
+        1 => output::note("no tools found; 'toolyard init' creates an example"),
         _ => output::table(&rows),
     }
     let errors = snapshot.problems().iter().filter(|problem| problem.severity == Severity::Error).count();
@@ -85,7 +85,7 @@ fn print_table(snapshot: &Snapshot) {
     }
 }
 
-/// Callable and disabled tools, by name.
+/// Callable and disabled tools, sorted by name.
 pub fn all_specs(snapshot: &Snapshot) -> Vec<(&ToolSpec, bool)> {
     let enabled = snapshot.entries().iter().map(|entry| (&entry.spec, true));
     let mut specs: Vec<_> = enabled.chain(snapshot.disabled().map(|spec| (spec, false))).collect();
@@ -97,7 +97,7 @@ pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
     snapshot.problems().iter().filter(|problem| problem.source == source).map(describe).collect()
 }
 
-/// `file:line:column: message (hint)`, as editors like it.
+/// `file:line:column: message (hint)`, the form that editors recognize.
 pub fn format_problem(problem: &SourceProblem) -> String {
     let gap = if problem.place.is_some() { "" } else { " " };
     format!("{}:{gap}{}", problem.source, describe(problem))
@@ -110,7 +110,7 @@ pub fn describe(problem: &SourceProblem) -> String {
     format!("{place}{}{hint}", problem.message)
 }
 
-/// Files that gave no tool at all.
+/// Files with problems and without a tool.
 fn broken_sources(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
     let loaded: Vec<&str> = all_specs(snapshot).iter().map(|(spec, _)| spec.source.as_str()).collect();
     let mut broken: Vec<&str> = snapshot

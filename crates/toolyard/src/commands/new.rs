@@ -3,10 +3,12 @@
 use super::init::write_new;
 use crate::output;
 use crate::wiring::GlobalOptions;
+use clap::builder::PossibleValuesParser;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_yard::kinds::{FileFormat, KINDS, Kind};
 
-/// Make a new tool
+/// Create a new tool
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,78 +19,18 @@ pub struct Args {
 enum NewCommand {
     /// A tool file with its script, schemas and an example that passes
     Tool {
-        /// What it is made of
-        #[arg(long, value_enum)]
-        kind: Kind,
+        /// The kind of tool
+        #[arg(long, value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))]
+        kind: String,
         /// Its name, for example word_count, or text.word_count to choose the module
         name: String,
     },
 }
 
-#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Kind {
-    Python,
-    Cli,
-    Node,
-    Php,
-    Http,
-    Process,
-    Binary,
-    PythonUvScript,
-}
-
-macro_rules! template {
-    ($name:literal) => {
-        include_str!(concat!("../../templates/new/", $name))
-    };
-}
-
-impl Kind {
-    /// File names (NAME stands for the tool) and contents.
-    fn files(self) -> &'static [(&'static str, &'static str)] {
-        const INPUT: (&str, &str) = ("NAME.input.schema.json", template!("input.schema.json"));
-        const OUTPUT: (&str, &str) = ("NAME.output.schema.json", template!("output.schema.json"));
-        match self {
-            Kind::Python => &[
-                ("NAME.tool.yaml", template!("python.tool.yaml")),
-                ("NAME.py", template!("python.py")),
-                INPUT,
-                OUTPUT,
-            ],
-            Kind::Cli => &[
-                ("NAME.tool.yaml", template!("cli.tool.yaml")),
-                ("NAME.sh", template!("cli.sh")),
-                INPUT,
-                OUTPUT,
-            ],
-            Kind::Node => &[
-                ("NAME.tool.yaml", template!("node.tool.yaml")),
-                ("NAME.mjs", template!("node.mjs")),
-                INPUT,
-                OUTPUT,
-            ],
-            Kind::Php => &[
-                ("NAME.tool.yaml", template!("php.tool.yaml")),
-                ("NAME.php", template!("php.php")),
-                INPUT,
-                OUTPUT,
-            ],
-            Kind::Http => &[("NAME.tool.yaml", template!("http.tool.yaml"))],
-            Kind::Process => {
-                &[("NAME/tool.json", template!("process.json")), ("NAME/NAME.py", template!("line.py"))]
-            }
-            Kind::Binary => {
-                &[("NAME/tool.json", template!("binary.json")), ("NAME/NAME.c", template!("binary.c"))]
-            }
-            Kind::PythonUvScript => {
-                &[("NAME/tool.json", template!("uv.json")), ("NAME/NAME.py", template!("uv.py"))]
-            }
-        }
-    }
-}
-
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     let NewCommand::Tool { kind, name } = args.command;
+    let unknown = || Error::new(ErrorKind::InvalidInput, format!("there is no kind '{kind}'"));
+    let kind = KINDS.iter().find(|known| known.name == kind).ok_or_else(unknown)?;
     let root = global.yard.unwrap_or_else(|| PathBuf::from("."));
     let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name.as_str()));
     check_name(&name, module, tool)?;
@@ -96,21 +38,21 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         if module == "tools" { "tools".to_owned() } else { format!("tools/{}", module.replace('.', "/")) };
     let id = id(kind, module, tool);
     let files: Vec<(String, String)> = kind
-        .files()
+        .template
         .iter()
         .map(|(file, text)| {
             (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, &id, tool))
         })
         .collect();
     if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).exists()) {
-        let message = format!("{taken} is there already; nothing was made");
+        let message = format!("{taken} exists already; nothing was created");
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
     }
     for (path, text) in &files {
         write_new(&root.join(path), text)?;
-        output::note(format!("made {path}"));
+        output::note(format!("created {path}"));
     }
-    if kind == Kind::Binary {
+    if kind.name == "binary" {
         compile(&root.join(format!("{folder}/{tool}")), tool)?;
     }
     output::line(format!("try: toolyard test {id} --yard {}", root.display()));
@@ -134,8 +76,8 @@ fn check_name(name: &str, module: &str, tool: &str) -> Result<(), Error> {
 
 /// The folder names the module of a tool file in it, so that the short name is enough; a manifest has a folder of
 /// its own, and nested modules must be spelled out.
-fn id(kind: Kind, module: &str, tool: &str) -> String {
-    let manifest = matches!(kind, Kind::Process | Kind::Binary | Kind::PythonUvScript);
+fn id(kind: &Kind, module: &str, tool: &str) -> String {
+    let manifest = kind.format == FileFormat::Manifest;
     if module == "tools" || (!manifest && !module.contains('.')) {
         tool.to_owned()
     } else {
@@ -159,7 +101,7 @@ fn compile(folder: &Path, tool: &str) -> Result<(), Error> {
         }
         _ => Err(Error::new(
             ErrorKind::FileNotFound,
-            format!("{} was made, but no C compiler (cc) could build it", source.display()),
+            format!("{} was created, but no C compiler (cc) could build it", source.display()),
         )
         .hint(format!("build it yourself: cc -O2 -o {} {}", program.display(), source.display()))),
     }

@@ -1,4 +1,4 @@
-//! `toolyard prepare`: does now, with network, what tools need before their first call.
+//! `toolyard prepare`: prepares tools before their first call, with network access.
 
 use crate::output;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
@@ -16,7 +16,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     Ok(if failed == 0 { 0 } else { ErrorKind::Unavailable.row().exit })
 }
 
-/// Prepares every tool, one after the other, and tells how many failed.
+/// Prepares every tool in turn and returns the number of failures.
 pub async fn prepare(snapshot: &Snapshot, print_success: bool) -> usize {
     let mut failed = 0;
     for entry in snapshot.entries() {

@@ -1,4 +1,4 @@
-//! `toolyard prompt list | get`: the prompts of the yard, and one of them filled in.
+//! `toolyard prompt list|get`: lists the prompts of the yard, fills one in.
 
 use crate::output;
 use crate::terminal_caller::TerminalCaller;
@@ -10,7 +10,7 @@ use toolyard_wire::{arguments, prompt};
 use toolyard_yard::PromptService;
 use toolyard_yard::prompts::PromptListing;
 
-/// Work with the prompts of the yard
+/// List and fill in prompts
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -27,12 +27,12 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Get {
-    /// The prompt's name as 'prompt list' shows it, or domain.name; @3 chooses a version
+    /// The prompt's name, as shown by 'prompt list' or domain.name; @3 selects version 3
     name: String,
     /// key=value (typed by the prompt's schema) or key:=JSON
-    words: Vec<String>,
+    arguments: Vec<String>,
     /// The arguments as one JSON object
-    #[arg(long, value_name = "JSON", conflicts_with = "words")]
+    #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
     args: Option<String>,
 }
 
@@ -54,7 +54,7 @@ fn list(global: &GlobalOptions) -> Result<u8, Error> {
             .collect();
         output::line(prompt::write_list(&rows));
     } else if listed.is_empty() {
-        output::note("no prompts here; they live in prompts/, registered in prompts/REGISTRY.yaml");
+        output::note("no prompts found; register them in prompts/REGISTRY.yaml");
     } else {
         let mut rows = vec![["NAME", "VERSIONS", "ARGUMENTS", "DESCRIPTION"].map(str::to_owned).to_vec()];
         rows.extend(listed.iter().map(row));
@@ -63,7 +63,7 @@ fn list(global: &GlobalOptions) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Arguments that may be left out stand in brackets.
+/// Optional arguments are shown in brackets.
 fn row(listed: &PromptListing) -> Vec<String> {
     let arguments = listed.prompt.arguments.iter().map(|argument| match argument.required {
         true => argument.name.clone(),
@@ -87,7 +87,7 @@ fn fill(global: &GlobalOptions, get: Get) -> Result<u8, Error> {
     let filled = small_runtime()?.block_on(async {
         let service = PromptService::new(yard.prompts.clone(), engine.clone());
         let filled = get_prompt(&service, get).await;
-        // A tool that makes messages may be a job.
+        // A tool that produces messages may run as a job.
         if let Some(jobs) = engine.jobs.if_open() {
             jobs.shut_down().await;
         }
@@ -101,7 +101,7 @@ fn fill(global: &GlobalOptions, get: Get) -> Result<u8, Error> {
 
 async fn get_prompt(service: &PromptService, get: Get) -> Result<RenderedPrompt, Error> {
     let schema = service.inputs(&get.name);
-    let words = get.args.map_or(get.words, |json| vec![json]);
+    let words = get.args.map_or(get.arguments, |json| vec![json]);
     let arguments = arguments::from_cli_args(&words, schema.as_ref()).map_err(|error| service.hide(error))?;
     let spinner = output::Spinner::start(format!("filling {}", get.name));
     let caller = TerminalCaller::new(spinner.status());

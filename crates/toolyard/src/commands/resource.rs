@@ -1,4 +1,4 @@
-//! `toolyard resource list|read|write|delete`: what clients can read, from the terminal.
+//! `toolyard resource list|read|write|delete`: the resources of the yard, from the terminal.
 
 use crate::output;
 use crate::terminal_caller::TerminalCaller;
@@ -25,24 +25,24 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Every resource, then the templates
+    /// List resources and resource templates
     List,
-    /// Print the content of one
+    /// Print the content of a resource
     Read {
-        /// Its address, such as yard://notes/today.md
+        /// The address, such as yard://notes/today.md
         uri: String,
     },
-    /// Replace the content of one, or make it
+    /// Replace the content of a resource, or create it
     Write {
         uri: String,
-        /// The file to take the content from; '-' reads stdin
+        /// The file with the content, or '-' to read stdin
         file: PathBuf,
     },
-    /// Remove one
+    /// Delete a resource
     Delete { uri: String },
 }
 
-/// The largest content that is read from a file or stdin.
+/// The largest content that is read from a file or stdin, in bytes.
 const MAX: u64 = 1 << 30;
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
@@ -58,7 +58,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     done.map(|()| 0)
 }
 
-/// What a list says about one resource or template.
+/// Prints the list entry of one resource or template.
 pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
@@ -164,7 +164,7 @@ fn show_list((resources, templates): &Listing, json: bool) {
         return output::line(list_json(resources, templates));
     }
     if resources.is_empty() && templates.is_empty() {
-        return output::note("no resources; docs/resources.md says how to make some");
+        return output::note("no resources found; see docs/resources.md");
     }
     let cell = |text: Option<&String>| escape_control(text.map_or("-", String::as_str));
     let mut rows = vec![["ADDRESS", "TYPE", "BYTES", "NAME"].map(str::to_owned).to_vec()];
@@ -189,18 +189,18 @@ fn show(reading: &ReadResult, json: bool) {
     }
     for part in &reading.parts {
         match &part.body {
-            Body::Text(text) if output::is_terminal() => output::raw(escape_control(text)),
+            Body::Text(text) if output::stdout_is_terminal() => output::raw(escape_control(text)),
             Body::Text(text) => output::raw(text),
-            Body::Blob(bytes) if output::is_terminal() => {
+            Body::Blob(bytes) if output::stdout_is_terminal() => {
                 let mime = part.mime.as_deref().unwrap_or("data");
-                output::note(format!("{} bytes of {mime}; send them to a file or a pipe", bytes.len()));
+                output::note(format!("{} bytes of {mime}; redirect them to a file or a pipe", bytes.len()));
             }
             Body::Blob(bytes) => output::raw(bytes),
         }
     }
 }
 
-/// `{"resources": […], "resourceTemplates": […]}` with the members that MCP gives them.
+/// `{"resources": […], "resourceTemplates": […]}` with the members that MCP defines.
 fn list_json(resources: &[Resource], templates: &[ResourceTemplate]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut object = json::Object::new(&mut out);

@@ -1,4 +1,4 @@
-//! `toolyard secret set|list|rm`: values tools need and no one may see.
+//! `toolyard secret set|list|rm`: stores, lists and removes the secrets of tools.
 
 use crate::output;
 use crate::terminal;
@@ -8,7 +8,7 @@ use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind, SecretName};
 use toolyard_runtimes::secrets::Source;
 
-/// Store the secrets that tools declare
+/// Store, list and remove the secrets that tools declare
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -17,12 +17,12 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Store a secret; its value is read from stdin or asked for, never taken from the command line
+    /// Store a secret; its value is read from stdin or prompted for, never taken from the command line
     Set {
         /// The name, as in "secret:NAME" in a tool's file
         name: String,
     },
-    /// Names and where each comes from, never a value
+    /// List the names and their sources, never the values
     List,
     /// Remove a stored secret
     Rm { name: String },
@@ -38,9 +38,9 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
 }
 
 fn parse(name: &str) -> Result<SecretName, Error> {
-    // The name is not repeated: people paste the value in its place.
+    // The message does not repeat the name: users may have pasted the value in its place.
     SecretName::parse(name).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, "this is not a name for a secret")
+        Error::new(ErrorKind::InvalidInput, "this is not a valid name of a secret")
             .hint("use 1 to 64 letters, digits, '_', '.' and '-', the first a letter, a digit or '_'")
     })
 }
@@ -53,11 +53,12 @@ fn set(yard: &Yard, name: &SecretName) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// One newline at the end is how shells end a line, not a part of the value.
+/// Removes one newline at the end: shells add it, and it is not part of the value.
 fn read_value(name: &SecretName) -> Result<String, Error> {
     const MAX: u64 = 64 << 10;
-    let failed =
-        |error: std::io::Error| Error::new(ErrorKind::InvalidInput, format!("no value was read: {error}"));
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::InvalidInput, format!("the value cannot be read: {error}"))
+    };
     let stdin = std::io::stdin();
     let mut value = if stdin.is_terminal() {
         terminal::read_hidden_line(&format!("value of '{name}' (not shown): ")).map_err(failed)?
@@ -103,7 +104,7 @@ fn list(yard: &Yard, as_json: bool) -> Result<u8, Error> {
 fn remove(yard: &Yard, name: &SecretName) -> Result<u8, Error> {
     if !yard.loader.secrets.remove(name)? {
         return Err(Error::new(ErrorKind::ResourceNotFound, format!("no secret '{name}' is stored"))
-            .hint("'toolyard secret list' shows what there is"));
+            .hint("'toolyard secret list' shows the stored names"));
     }
     output::note(format!("removed the secret '{name}'"));
     Ok(0)

@@ -1,4 +1,4 @@
-//! `toolyard serve [DIR]`: the server in the foreground, until told to stop.
+//! `toolyard serve [DIR]`: serves the yard over HTTP, in the foreground, until SIGINT or SIGTERM.
 
 use crate::config::{Server, parse_listen};
 use crate::memory;
@@ -19,7 +19,7 @@ use toolyard_protocol::{Error, ErrorKind};
 pub struct Args {
     /// The yard (same as --yard)
     dir: Option<PathBuf>,
-    /// Address to listen on, for example 127.0.0.1:3333; port 0 takes a free one
+    /// Address to listen on, for example 127.0.0.1:3333; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }
@@ -63,13 +63,13 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Takes up the jobs that an earlier process left unfinished. A full disk does not keep the server from starting: it
-/// tries again until there is room.
+/// Resumes the jobs that an earlier process left unfinished. Retries until the store opens, so that the
+/// server starts even when the disk is full.
 async fn resume_jobs(engine: Arc<Engine>) {
     let mut warned = false;
     loop {
         match engine.jobs.jobs() {
-            Ok(jobs) => return jobs.spawn_maintenance(engine.registry.clone(), engine.job_gates()),
+            Ok(jobs) => return jobs.spawn_maintenance(&engine),
             Err(error) if !warned => {
                 warned = true;
                 output::note(format!("warning: jobs are not available yet: {error}"));
@@ -80,7 +80,7 @@ async fn resume_jobs(engine: Arc<Engine>) {
     }
 }
 
-/// The bounds of the listener, as configured.
+/// The configured limits and timeouts of the listener.
 pub fn options(server: &Server) -> Options {
     Options {
         max_body: server.max_body,
@@ -95,8 +95,8 @@ pub fn options(server: &Server) -> Options {
     }
 }
 
-/// Takes all descriptors the system allows, since the usual first limit of 1,024 is soon used up by idle connections, and
-/// keeps a quarter for tools and files: a server without descriptors could not even turn anyone away.
+/// Raises the soft limit of file descriptors to the hard limit, because idle connections soon use up 1,024.
+/// Reserves a quarter for tools and files: without descriptors the server could not even reject a connection.
 fn cap_by_descriptor_limit(mut options: Options) -> Options {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls use `limit` alone.

@@ -1,4 +1,4 @@
-//! `toolyard show NAME`: everything that is known about one tool, or one resource.
+//! `toolyard show NAME`: shows one tool or one resource.
 
 use super::list::{all_specs, problems_of};
 use crate::output;
@@ -8,10 +8,10 @@ use toolyard_formats::json;
 use toolyard_protocol::{Behavior, Error, ErrorKind, Expect, ToolSpec};
 use toolyard_wire::tool_list;
 
-/// Show one tool (what it does, what it takes, its limits), or one resource
+/// Show one tool (description, limits, schemas, examples) or one resource
 #[derive(clap::Args)]
 pub struct Args {
-    /// The tool's name, as 'list' shows it or canonical; or the address of a resource
+    /// The tool's name, as shown by 'list' or canonical, or the address of a resource
     name: String,
 }
 
@@ -36,7 +36,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// The same words as when an unknown tool is called.
+/// The same error as for a call of an unknown tool.
 pub fn unknown(snapshot: &Snapshot, name: &str) -> Error {
     let hint = match snapshot.nearest(name) {
         Some(near) => format!("did you mean '{near}'?"),
@@ -110,29 +110,29 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
 fn behavior(behavior: &Behavior) -> Vec<String> {
     let mut lines = Vec::new();
     if behavior.deterministic {
-        lines.push("results         kept: the same input gives the same result".to_owned());
+        lines.push("results         cached: the same input gives the same result".to_owned());
     }
     if let Some(limit) = behavior.concurrency {
-        lines.push(format!("at a time       {limit} call(s)"));
+        lines.push(format!("concurrency     {limit} call(s)"));
     }
     if let Some(rate) = behavior.rate {
         lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per.as_millis()));
     }
     if let Some(retry) = behavior.retry {
         lines.push(format!(
-            "retry           up to {} runs, pausing {} ms and more",
+            "retry           up to {} attempts, backoff from {} ms",
             retry.attempts,
             retry.backoff.as_millis()
         ));
     }
     if behavior.dialog {
-        lines.push("dialog          talks with its caller while it runs".to_owned());
+        lines.push("dialog          sends progress, logs and questions while it runs".to_owned());
     }
     if behavior.attached {
-        lines.push("attached        its caller stays until it says that it goes on by itself".to_owned());
+        lines.push("attached        the caller stays connected until the tool detaches".to_owned());
     }
     if behavior.context {
-        lines.push("context         passed on (TOOLYARD_CONTEXT)".to_owned());
+        lines.push("context         passed to the tool (TOOLYARD_CONTEXT)".to_owned());
     }
     lines
 }

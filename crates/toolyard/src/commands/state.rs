@@ -1,4 +1,4 @@
-//! `toolyard state prune|verify`: gives back room that nothing needs any more, and reads the blobs through.
+//! `toolyard state prune|verify`: removes expired jobs and unreferenced blobs, verifies the stored blobs.
 
 use crate::output;
 use crate::state::StateDir;
@@ -16,7 +16,7 @@ const PAGE: usize = 500;
 
 const DAY: u64 = 24 * 3600;
 
-/// Look after what the yard keeps
+/// Prune and verify stored jobs and blobs
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,13 +25,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Remove jobs that are past their time, and blobs that no artifact and no job names
+    /// Remove expired jobs, and blobs that no artifact or job references
     Prune {
-        /// Blobs younger than this stay in any case
+        /// Do not remove blobs younger than this many days
         #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=36_500))]
         days: u64,
     },
-    /// Read every blob through and list what is damaged
+    /// Read every blob and list the damaged ones
     Verify,
 }
 
@@ -39,7 +39,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::open(&global)?;
     let state_dir = yard.state_dir.clone();
     if !state_dir.exists() {
-        output::note("this yard keeps nothing yet");
+        output::note("nothing is stored in this yard yet");
         return Ok(0);
     }
     small_runtime()?.block_on(async {
@@ -84,7 +84,7 @@ async fn prune(state_dir: &StateDir, min_age: Duration, as_json: bool) -> Result
         output::line(out);
     } else {
         output::line(format!(
-            "removed {expired} job(s) and {} blob(s) of {} byte(s); {} blob(s) stay",
+            "removed {expired} job(s) and {} blob(s) of {} byte(s); {} blob(s) left",
             collected.removed, collected.bytes, collected.kept
         ));
     }
@@ -125,7 +125,7 @@ async fn hashes_of_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {
     }
 }
 
-/// Whatever looks like a hash, wherever it stands: better one blob too many kept than one too few.
+/// Everything that looks like a hash, anywhere in the document: a blob left over is safer than a blob lost.
 fn hashes_in(payload: &Payload) -> impl Iterator<Item = Hash> {
     let hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     payload
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_found_wherever_they_stand() {
+    fn hashes_are_found_anywhere_in_a_document() {
         let hash = Hash::from_bytes([0xab; 32]);
         let found = |text: String| hashes_in(&Payload::json(text)).collect::<Vec<_>>();
         assert_eq!(found(format!("{{\"a\":[\"{hash}\"]}}")), [hash]);

@@ -1,4 +1,4 @@
-//! `toolyard stdio [DIR]`: MCP on standard input and output, for clients that start their servers themselves.
+//! `toolyard stdio [DIR]`: serves MCP on stdin and stdout, for clients that start the server.
 
 use super::serve::stop_signal;
 use crate::output;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use toolyard_edges::{serve_framed, serve_stdio};
 use toolyard_protocol::Error;
 
-/// Speak MCP on stdin and stdout
+/// Serve MCP on stdin and stdout
 #[derive(clap::Args)]
 pub struct Args {
     /// The yard (same as --yard)
     dir: Option<PathBuf>,
-    /// How messages are told apart
+    /// How messages are delimited
     #[arg(long, value_enum, default_value_t = Framing::Lines)]
     framing: Framing,
 }
@@ -24,7 +24,7 @@ pub struct Args {
 enum Framing {
     /// One message per line: MCP
     Lines,
-    /// A Content-Length before each: mcp.discover, mcp.prompt.get, mcp.tool.invoke
+    /// A Content-Length header before each message: mcp.discover, mcp.prompt.get, mcp.tool.invoke
     ContentLength,
 }
 
@@ -33,7 +33,7 @@ pub fn run(args: Args, mut global: GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::open(&global)?;
     let runtime = large_runtime()?;
     let ended = runtime.block_on(run_stdio(yard, args.framing));
-    // A read of stdin that is under way cannot be called back; the process ends without it.
+    // A blocked read of stdin cannot be cancelled, so the shutdown does not wait for it.
     runtime.shutdown_timeout(Duration::ZERO);
     ended
 }
@@ -43,9 +43,9 @@ async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     let snapshot = engine.registry.snapshot();
     reload::print_problems(snapshot.problems());
     let watcher = reload::watch(&yard, &engine)?;
-    // Jobs that an earlier process left unfinished are taken up now.
+    // Resumes jobs that an earlier process left unfinished.
     let jobs = engine.jobs.jobs()?;
-    jobs.spawn_maintenance(engine.registry.clone(), engine.job_gates());
+    jobs.spawn_maintenance(&engine);
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();

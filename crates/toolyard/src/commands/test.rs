@@ -1,4 +1,4 @@
-//! `toolyard test [NAME …]`: runs every tool's examples and compares what comes out.
+//! `toolyard test [NAME …]`: runs the tools' examples and compares the results.
 
 use super::check_results::{self, Row};
 use crate::output;
@@ -31,7 +31,7 @@ async fn run_tests(yard: &Yard, names: &[String], as_json: bool) -> Result<u8, E
     for entry in &entries {
         without_examples += usize::from(entry.spec.examples.is_empty());
         if !entry.spec.examples.is_empty() {
-            // Before the clock of the first example starts; what goes wrong here shows in the example.
+            // Not counted against the timeout of the first example; an error shows up in the example.
             let _ = entry.runner.prepare().await;
         }
         for (i, example) in entry.spec.examples.iter().enumerate() {
@@ -63,8 +63,8 @@ fn select_tools(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Er
         .collect()
 }
 
-/// Tools may call their own yard; it is served on its own address while the examples run. When the address is
-/// taken, a server of this yard is most likely running there already.
+/// Serves the yard on its own address while the examples run, because tools may call it. When the address is
+/// in use, a server of this yard is most likely running already.
 async fn serve_in_background(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
     let options = super::serve::options(&yard.config.server);
@@ -87,13 +87,13 @@ fn compare(outcome: &Outcome, expect: &Expect) -> Result<(), String> {
             match names.contains(&wanted.as_str()) {
                 true => Ok(()),
                 false => Err(format!(
-                    "it failed with {} ({}), not with {wanted}: {}",
+                    "failed with {} ({}) instead of {wanted}: {}",
                     row.code, row.name, error.message
                 )),
             }
         }
-        (Some(error), _) => Err(format!("it failed: {}", error.message)),
-        (None, Expect::Error(wanted)) => Err(format!("it succeeded, but {wanted} was expected")),
+        (Some(error), _) => Err(format!("failed: {}", error.message)),
+        (None, Expect::Error(wanted)) => Err(format!("succeeded, but the error {wanted} was expected")),
         (None, Expect::Success) => Ok(()),
         (None, Expect::Output(wanted)) => {
             let got = outcome.data().or(outcome.content()).map_or(&b"null"[..], |payload| payload.bytes());

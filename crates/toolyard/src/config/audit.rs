@@ -1,4 +1,4 @@
-//! `[audit]`: how hard and how long records are kept.
+//! `[audit]`: when records are synced to disk and how long they are retained.
 
 use super::view;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Audit {
             Some(("always", _)) => self.sync = SyncMode::Always,
             Some((other, position)) => {
                 let message = format!("'audit.sync' is '{other}'; it must be \"batched\" or \"always\"");
-                fields.problem(position, message, "\"always\" waits for the disk before each answer");
+                fields.problem(position, message, "\"always\" syncs to disk before each response");
             }
             None => {}
         }

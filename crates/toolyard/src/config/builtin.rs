@@ -1,4 +1,4 @@
-//! `[builtin]`: which of the program's own tools are there. None, unless they are turned on here.
+//! `[builtin]`: which groups of built-in tools are enabled; none by default.
 
 use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::{Group, Selection, Setting};

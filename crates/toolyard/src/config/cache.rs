@@ -1,4 +1,4 @@
-//! `[cache]`: how much of deterministic tools' results is kept, and how long.
+//! `[cache]`: size and lifetime of cached results of deterministic tools.
 
 use std::time::Duration;
 use toolyard_engine::cache::Options;

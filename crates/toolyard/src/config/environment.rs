@@ -6,7 +6,7 @@ use toolyard_formats::doc::{Key, Node, Position, Value};
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{Error, ErrorKind};
 
-/// Variables that are ours but are no configuration.
+/// Variables with our prefix that are not configuration.
 const NOT_CONFIGURATION: &[&str] = &["TOOLYARD_CONTEXT"];
 
 /// One small document per variable, in the order of their names.
@@ -14,7 +14,7 @@ pub fn layers(env: &[(OsString, OsString)]) -> Result<Vec<(String, Node)>, Error
     let mut layers = Vec::new();
     for (name, value) in env {
         let Some(name) = name.to_str() else { continue };
-        // Neither read nor refused here, so that no message can ever repeat a secret.
+        // Variables with secrets are skipped, so that no error message can contain one.
         let is_other = NOT_CONFIGURATION.contains(&name) || name.starts_with(VARIABLE_PREFIX);
         let Some(rest) = name.strip_prefix("TOOLYARD_").filter(|_| !is_other) else { continue };
         let refuse = |what: &str| {

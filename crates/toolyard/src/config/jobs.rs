@@ -1,4 +1,4 @@
-//! `[jobs]`: how many there may be, and how long they are remembered.
+//! `[jobs]`: limits on open and running jobs, and how long finished jobs are retained.
 
 use super::view;
 use std::time::Duration;

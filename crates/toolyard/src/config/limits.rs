@@ -1,4 +1,4 @@
-//! `[limits]`: bounds of tools that state none themselves, and of resources.
+//! `[limits]`: defaults for tools that declare no limits, and limits of resources and concurrent calls.
 
 use super::view;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Limits {
         self.max_calls.unwrap_or(CallLimit::DEFAULT)
     }
 
-    /// The formats' defaults, unless the configuration has its own.
+    /// The configured limits, else the defaults of each format.
     pub fn defaults(&self) -> Defaults {
         let with = |timeout: u64| ToolLimits {
             timeout: self.timeout.unwrap_or(Duration::from_millis(timeout)),

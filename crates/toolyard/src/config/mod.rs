@@ -70,7 +70,7 @@ impl Config {
         })
     }
 
-    /// Lays one document over what is there. The first problem ends it: a half-read configuration is none.
+    /// Applies one document over the earlier ones. Stops at the first problem; nothing partial is used.
     fn add(&mut self, node: &Node) -> Result<(), Problem> {
         let mut fields = Fields::open(node, "")?;
         for (name, read) in SECTIONS {
@@ -91,7 +91,6 @@ pub use server::{Server, parse_listen};
 
 type ReadSection = fn(&mut Config, &mut Fields<'_>);
 
-/// One line per section.
 const SECTIONS: &[(&str, ReadSection)] = &[
     ("server", |config, fields| config.server.read(fields)),
     ("limits", |config, fields| config.limits.read(fields)),

@@ -1,4 +1,4 @@
-//! `[[resources.root]]`: folders whose files clients may read, and change where it says so.
+//! `[[resources.root]]`: folders whose files clients may read, and write or delete where allowed.
 
 use super::view;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct Resources {
 const MAX_ROOTS: usize = 64;
 
 impl Resources {
-    /// A root of a later layer takes the place of one with the same name.
+    /// A root replaces one of the same name from an earlier layer.
     pub fn read(&mut self, fields: &mut Fields<'_>) {
         let Some(node) = fields.take("root") else { return };
         let Value::List(items) = &node.value else {
@@ -35,7 +35,7 @@ impl Resources {
             self.roots.push(root);
         }
         if self.roots.len() > MAX_ROOTS {
-            let message = format!("there are {} roots; at most {MAX_ROOTS} are taken", self.roots.len());
+            let message = format!("there are {} roots; at most {MAX_ROOTS} are allowed", self.roots.len());
             fields.problem(node.position, message, "remove some");
         }
     }

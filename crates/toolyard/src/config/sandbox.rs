@@ -1,4 +1,4 @@
-//! `[sandbox]`: how strong the walls may be, and what happens to tools that this machine cannot confine.
+//! `[sandbox]`: the sandbox level, and what happens to tools that cannot be sandboxed on this machine.
 
 use super::view;
 use toolyard_formats::doc::Fields;
@@ -7,7 +7,7 @@ use toolyard_sandbox::SandboxLevel;
 use toolyard_yard::WhenUnavailable;
 
 pub struct Sandbox {
-    /// The strongest level that is used, where the machine gives it.
+    /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
     pub when_unavailable: WhenUnavailable,
 }

@@ -1,4 +1,4 @@
-//! `[server]`: where to listen and how patient to be.
+//! `[server]`: listen address, limits and timeouts.
 
 use super::view;
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ impl Server {
         };
         number("max_connections", 1..=1_000_000, &mut self.max_connections);
         number("max_connections_per_peer", 1..=1_000_000, &mut self.max_connections_per_peer);
-        // Below 8,192 the HTTP library does not go.
+        // The HTTP library requires at least 8,192.
         number("max_header", 8192..=1 << 20, &mut self.max_header);
         number("max_headers", 1..=1000, &mut self.max_headers);
         number("max_body", 1..=1 << 30, &mut self.max_body);
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// Without authentication only this machine may reach us.
+/// Accepts loopback addresses only, because there is no authentication.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let text = text.replace("localhost:", "127.0.0.1:");
     let listen: SocketAddr = text.parse().map_err(|_| format!("'{text}' is not an address with a port"))?;

@@ -1,4 +1,4 @@
-//! `[state]`: where the yard keeps what it must remember.
+//! `[state]`: the state folder.
 
 use super::view;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The configuration in force as `config.get` shows it.
+//! The effective configuration, as `config.get` shows it.
 
 use super::Config;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn milliseconds(value: Duration) -> Setting {
     Setting::Number(value.as_millis() as u64)
 }
 
-/// What is not set has its default elsewhere, or none.
+/// An unset value: its default is defined elsewhere, or there is none.
 pub fn optional(value: Option<u64>) -> Setting {
     value.map_or(Setting::Unset(()), Setting::Number)
 }

@@ -1,10 +1,10 @@
-//! Tools that misbehave: whatever a child does, the caller gets a clear answer, soon, and nothing is left behind.
+//! Misbehaving tools: whatever a child does, the caller gets a clear error and no process is left over.
 
 use crate::support::{Kind, TIMEOUT, Yard, assert_no_survivor, marker};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// What a failed call must say, on the command line and over HTTP.
+/// The expected error of a failed call, on the command line and over HTTP.
 struct Failure<'a> {
     kind: &'a str,
     code: &'a str,
@@ -33,7 +33,7 @@ fn assert_fails(yard: &Yard, kind: Kind, expected: &Failure<'_>) -> Value {
         "{kind:?}"
     );
     assert!(error["correlation_id"].is_string(), "{error}");
-    // The same failure for people, and over HTTP.
+    // The same failure as text, and over HTTP.
     let shown = yard.run(&["call", "tool"]);
     assert!(shown.stderr.starts_with(&format!("error[{}]: {message}", expected.code)), "{shown:?}");
     assert_eq!((shown.code, shown.stdout.as_str()), (expected.exit, ""));
@@ -46,7 +46,7 @@ fn assert_fails(yard: &Yard, kind: Kind, expected: &Failure<'_>) -> Value {
     envelope
 }
 
-/// For every kind: the script's answer is refused with these words (pack, manifest).
+/// For every kind: the script's output is refused with this message (toolpack, manifest).
 #[track_caller]
 fn refused(script: &str, pack: &str, manifest: &str) {
     for kind in Kind::ALL {
@@ -73,26 +73,26 @@ fn a_tool_that_gives_two_answers() {
     refused(
         "echo '{\"a\":1}'; echo '{\"a\":2}'",
         "not JSON",
-        "the tool printed a second answer after its answer",
+        "the tool printed a second result after its result",
     );
 }
 
 #[test]
 fn a_tool_that_does_not_print_json() {
-    refused("echo hello", "the tool's answer is not JSON", "the tool's answer is not JSON");
+    refused("echo hello", "the tool's output is not JSON", "the tool's output is not JSON");
 }
 
 #[test]
 fn a_tool_that_prints_invalid_utf_8() {
     refused(
         "printf '{\"data\":\"\\377\"}'",
-        "the tool's answer is not UTF-8",
-        "the tool's answer is not UTF-8",
+        "the tool's output is not UTF-8",
+        "the tool's output is not UTF-8",
     );
 }
 
 #[test]
-fn a_tool_whose_answer_holds_a_name_twice() {
+fn a_tool_whose_answer_has_a_duplicate_name() {
     refused("echo '{\"a\":1,\"a\":2}'", "not JSON", "not JSON");
 }
 
@@ -102,7 +102,7 @@ fn terminal_escapes_in_a_broken_answer_are_made_visible() {
 }
 
 #[test]
-fn a_tool_that_exits_with_1_is_quoted_with_its_last_words_cleaned_of_escapes() {
+fn a_tool_that_exits_with_1_is_reported_with_the_escaped_end_of_its_stderr() {
     let script = "echo half an answer; i=0; while [ $i -lt 50 ]; do echo line $i >&2; i=$((i+1)); done
                   printf '\\033[31mbad thing\\033[0m\\n' >&2; exit 1";
     for kind in Kind::ALL {
@@ -141,7 +141,7 @@ fn a_tool_that_is_killed_is_reported_with_the_signal() {
 }
 
 #[test]
-fn an_error_the_tool_itself_reports_keeps_its_code_and_words() {
+fn an_error_the_tool_itself_reports_has_its_code_and_message() {
     let yard = Yard::new();
     yard.shell(
         Kind::Cli,
@@ -165,7 +165,7 @@ fn an_error_the_tool_itself_reports_keeps_its_code_and_words() {
     assert_eq!(
         answer.json()["body"]["content"][0]["text"],
         "no such city",
-        "what the tool said is kept whole"
+        "the output of the tool is returned unchanged"
     );
 }
 
@@ -188,7 +188,7 @@ fn a_tool_that_forks_and_lingers_neither_delays_its_answer_nor_survives_it() {
     }
 }
 
-/// 60 KB are within the cap; 600 KB are more than a pipe holds, so that we must wait for a reader.
+/// 60 KB are within the limit; 600 KB are more than a pipe holds, so that the writer must wait.
 fn inputs() -> [(usize, Value, Value); 2] {
     let large = json!({"limits": {"input": 1_000_000}});
     [(60_000, json!({}), json!({})), (600_000, large, json!({}))]
@@ -242,7 +242,7 @@ fn a_missing_program_is_a_warning_at_load_and_a_clear_error_when_called() {
         let problems = yard.run(&["check", "--json"]).expect(0).json();
         assert_eq!(problems[0]["severity"], "warning", "{problems}");
         assert!(
-            problems[0]["message"].as_str().unwrap().contains("'./bin/nowhere' is not there"),
+            problems[0]["message"].as_str().unwrap().contains("'./bin/nowhere' was not found"),
             "{problems}"
         );
         let message = "the program './bin/nowhere' is not there or is not executable";
@@ -252,7 +252,7 @@ fn a_missing_program_is_a_warning_at_load_and_a_clear_error_when_called() {
             "{envelope}"
         );
         assert_eq!(yard.call("other", &json!({})).1["data"]["result"], 1);
-        // It may arrive later; nothing has to be loaded again.
+        // The program may be installed later, without a reload.
         yard.executable("bin/nowhere", "#!/bin/sh\necho '{\"n\":2}'\n");
         assert_eq!(yard.call("tool", &json!({})).1["data"], json!({"n": 2}));
     }
@@ -268,7 +268,7 @@ fn a_program_of_the_search_path_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_script_whose_interpreter_is_missing_is_the_authors_to_mend() {
+fn a_script_whose_interpreter_is_missing_is_reported() {
     for kind in Kind::ALL {
         let yard = Yard::new();
         yard.tool(kind, "tool", &["./script"], json!({})).executable("script", "#!/nowhere/interpreter\n");
@@ -281,7 +281,7 @@ fn a_script_whose_interpreter_is_missing_is_the_authors_to_mend() {
 }
 
 #[test]
-fn a_file_that_is_no_program_is_the_authors_to_mend() {
+fn a_file_that_is_no_program_is_reported() {
     for kind in Kind::ALL {
         let yard = Yard::new();
         yard.tool(kind, "tool", &["./data"], json!({})).executable("data", "just text");

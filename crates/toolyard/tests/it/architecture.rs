@@ -1,4 +1,4 @@
-//! The shape of the code: which crate may know which, where JSON values may appear, how large files may grow.
+//! Rules of the code: dependencies between crates, where JSON values may appear, how large files may grow.
 
 use crate::docs::repository;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `cargo` knows about the workspace.
+/// The output of `cargo metadata` for the workspace.
 pub fn metadata(arguments: &[&str]) -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -17,7 +17,7 @@ pub fn metadata(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn crates_depend_on_each_other_only_along_the_arrows() {
+fn crates_have_only_the_allowed_dependencies() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("toolyard-protocol", &[][..]),
         ("toolyard-wire", &["toolyard-protocol"]),
@@ -38,7 +38,7 @@ fn crates_depend_on_each_other_only_along_the_arrows() {
     let mut seen = BTreeSet::new();
     for package in packages {
         let name = package["name"].as_str().unwrap();
-        let arrows: BTreeSet<&str> = package["dependencies"]
+        let actual: BTreeSet<&str> = package["dependencies"]
             .as_array()
             .unwrap()
             .iter()
@@ -46,8 +46,8 @@ fn crates_depend_on_each_other_only_along_the_arrows() {
             .map(|dependency| dependency["name"].as_str().unwrap())
             .collect();
         let allowed =
-            allowed.get(name).unwrap_or_else(|| panic!("{name} is a new crate; decide its arrows here"));
-        assert_eq!(arrows.into_iter().collect::<Vec<_>>(), *allowed, "arrows of {name}");
+            allowed.get(name).unwrap_or_else(|| panic!("{name} is a new crate; list its dependencies here"));
+        assert_eq!(actual.into_iter().collect::<Vec<_>>(), *allowed, "dependencies of {name}");
         let folder =
             Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().file_name().unwrap();
         assert_eq!(
@@ -67,11 +67,11 @@ fn protocol_knows_no_runtime_and_parses_nothing() {
     let protocol = packages.iter().find(|package| package["name"] == "toolyard-protocol").unwrap();
     let normal = protocol["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
     let names: Vec<&str> = normal.map(|d| d["name"].as_str().unwrap()).collect();
-    // serde and schemars are bounds of typed tools; the formats themselves are in `wire`.
+    // serde and schemars are trait bounds of typed tools; the formats themselves are in `wire`.
     assert_eq!(names, ["bytes", "schemars", "serde"]);
 }
 
-/// A source file: its path below `crates/` and its text, the test module at its end left out.
+/// A source file: its path below `crates/`, its text without the test module at the end, and its whole text.
 struct Source {
     path: String,
     text: String,
@@ -110,7 +110,7 @@ fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Code that ships, tests and the suites they are made of aside.
+/// Source files without tests and test suites.
 fn shipped() -> Vec<Source> {
     let mut sources = sources();
     let tests = |path: &str| path.contains("/tests/") || path.contains("/suite/");
@@ -124,7 +124,7 @@ fn assert_none(what: &str, found: Vec<String>) {
     assert!(found.is_empty(), "{what}: {found:#?}");
 }
 
-/// Lines of code, comments left out, that hold one of the words.
+/// Lines of code, without comments, that contain one of the words.
 fn lines_with(sources: &[Source], words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources {
@@ -146,7 +146,7 @@ fn only_wire_names_json_values() {
 }
 
 #[test]
-fn libraries_never_print_nor_read_the_environment_nor_blur_their_errors() {
+fn libraries_never_print_nor_read_the_environment_nor_use_anyhow() {
     let mut sources = shipped();
     sources.retain(|source| !source.path.starts_with("toolyard/"));
     assert_none("printing", lines_with(&sources, &["println!", "print!(", "eprint", "stdout()", "stderr()"]));
@@ -175,7 +175,7 @@ fn only_one_file_of_the_binary_prints() {
 }
 
 #[test]
-fn edges_never_open_a_child_and_the_engine_never_listens() {
+fn edges_start_no_process_and_the_engine_never_listens() {
     let mut engine = shipped();
     engine.retain(|source| source.path.starts_with("engine/"));
     assert_none(
@@ -202,12 +202,12 @@ fn every_call_passes_the_pipeline() {
 }
 
 #[test]
-fn files_stay_small_and_open_with_what_they_are_for() {
+fn files_stay_small_and_start_with_a_module_comment() {
     let mut wrong = Vec::new();
     for source in sources() {
         let lines = source.text.lines().count();
         if source.path == "engine/src/pipeline.rs" && source.whole.lines().count() > 200 {
-            wrong.push(format!("{}: THE list has more than 200 lines", source.path));
+            wrong.push(format!("{} has more than 200 lines", source.path));
         }
         if source.path == "toolyard/src/main.rs" && lines > 100 {
             wrong.push(format!("{} has {lines} lines", source.path));

@@ -1,9 +1,9 @@
-//! Arguments: what a caller sends arrives unchanged, or is refused before anything runs.
+//! Arguments reach the tool unchanged, or are refused before anything runs.
 
 use crate::support::{Kind, Yard};
 use serde_json::{Value, json};
 
-/// A tool that answers with what it was sent, for either contract.
+/// A tool that returns its input, for either format.
 fn echo(kind: Kind, yard: &Yard) {
     match kind {
         Kind::Cli => yard.tool(kind, "echo", &["/bin/cat"], json!({})),
@@ -28,7 +28,7 @@ fn nul_newlines_and_every_other_character_reach_the_tool_unchanged() {
         let server = yard.serve();
         let body = server.post("echo", arguments.to_string()).json()["body"].clone();
         assert_eq!(echoed(kind, &body), arguments, "{kind:?} over HTTP");
-        // White space between the tokens is the caller's; a manifest's tool still gets a single line.
+        // White space between tokens is preserved; a manifest tool still gets a single line.
         let pretty = serde_json::to_string_pretty(&arguments).unwrap();
         let body = server.post("echo", pretty).json()["body"].clone();
         assert_eq!(echoed(kind, &body), arguments, "{kind:?} in several lines");
@@ -43,7 +43,7 @@ fn a_manifests_tool_is_sent_exactly_one_line() {
 }
 
 #[test]
-fn numbers_keep_their_digits_on_the_way_through() {
+fn numbers_are_passed_through_digit_by_digit() {
     let yard = Yard::new();
     echo(Kind::Cli, &yard);
     let body = r#"{"n":123456789012345678901234567890,"f":1.50,"e":1E400}"#;
@@ -97,7 +97,7 @@ fn a_body_over_the_servers_cap_is_refused_while_it_arrives() {
 }
 
 #[test]
-fn arguments_that_are_no_object_are_refused_with_the_place() {
+fn arguments_that_are_no_object_are_refused_with_the_position() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "touch ran; echo 1");
     let server = yard.serve();

@@ -1,4 +1,4 @@
-//! The audit log through the program: what was answered is recorded, and what was changed is found.
+//! The audit log with the real program: every answered call is recorded, every change of a record is found.
 
 use crate::support::{Kind, Yard};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A yard after ten calls, its server stopped in order.
+/// A yard after ten calls and a graceful stop of its server.
 fn recorded() -> Yard {
     let yard = Yard::new();
     yard.tool(Kind::Cli, "echo", &["/bin/cat"], json!({}));
@@ -87,7 +87,7 @@ fn verify_finds_every_changed_removed_reordered_or_cut_record() {
 }
 
 #[test]
-fn list_and_export_tell_what_was_called_without_its_secrets() {
+fn list_and_export_show_the_calls_without_their_secrets() {
     let yard = recorded();
     yard.run(&["call", "nowhere"]).expect(4);
     let list = yard.run(&["audit", "list", "--json"]).expect(0).json();
@@ -108,7 +108,7 @@ fn list_and_export_tell_what_was_called_without_its_secrets() {
     assert!(!yard.run(&["audit", "export"]).stdout.contains("hunter2"));
     let refused = yard.run(&["audit", "list", "--status", "refused"]).expect(0).stdout;
     assert_eq!(refused.lines().count(), 2, "a header and one row: {refused}");
-    // The index is a convenience that can be thrown away.
+    // The index can be deleted; it is rebuilt from the log.
     std::fs::remove_file(yard.path(".toolyard/audit-index.sqlite")).unwrap();
     assert_eq!(yard.run(&["audit", "list", "--json"]).expect(0).json(), list);
 }
@@ -136,7 +136,7 @@ fn kill_9_during_1000_calls_loses_no_answered_call() {
             scope.spawn(|| {
                 let mut client = server.client();
                 for n in 0..CALLS / CONNECTIONS {
-                    // One in five is refused; it must be in the log as well.
+                    // One in five is refused and must be in the log too.
                     let (tool, status) = if n % 5 == 4 { ("nowhere", 404) } else { ("echo", 200) };
                     if client.write("POST", &format!("/mcp/tool/{tool}"), &[], b"{\"a\":1}").is_err() {
                         return;
@@ -180,7 +180,7 @@ fn kill_9_during_1000_calls_loses_no_answered_call() {
             "{id}"
         );
     }
-    // Again, without help.
+    // The next start recovers by itself.
     let server = yard.serve();
     assert_eq!(server.post("echo", "{}").status, 200);
     assert_eq!(server.stop(), 0);
@@ -189,7 +189,7 @@ fn kill_9_during_1000_calls_loses_no_answered_call() {
 }
 
 #[test]
-fn several_processes_keep_their_own_chains_in_one_yard() {
+fn several_processes_write_their_own_chains_in_one_yard() {
     let yard = Yard::new();
     yard.tool(Kind::Cli, "echo", &["/bin/cat"], json!({}));
     let server = yard.serve();

@@ -1,4 +1,4 @@
-//! The bounds of the listener: each is a setting, and each refuses clearly.
+//! The limits of the listener: each is a setting, and each refuses with a clear error.
 
 use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, marker, processes_with};
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_body_over_the_bound_is_413() {
 }
 
 #[test]
-fn one_address_cannot_take_every_place() {
+fn one_address_cannot_take_every_connection() {
     let (_yard, server) = serve("max_connections_per_peer = 3");
     let mut held: Vec<Client> = (0..3).map(|_| server.client()).collect();
     for client in &mut held {
@@ -47,16 +47,16 @@ fn one_address_cannot_take_every_place() {
         why.contains("too many connections from this address") && why.contains("max_connections_per_peer"),
         "{why}"
     );
-    // Every address of 127.0.0.0/8 is this machine, so there is another one to come from.
+    // Every address of 127.0.0.0/8 is local, so the second client uses another one.
     assert_eq!(from_another_address(&server.address), "HTTP/1.1 200 OK");
     drop(held);
-    eventually("the places are free again", TIMEOUT, || {
+    eventually("the connections are free again", TIMEOUT, || {
         Client::connect(&server.address).send("GET", "/healthz", &[], b"").status == 200
     });
 }
 
 #[test]
-fn connections_that_never_ask_for_anything_make_room_for_those_who_do() {
+fn connections_without_a_request_are_closed_for_new_ones() {
     for settings in ["max_connections_per_peer = 3", "max_connections = 3\nmax_connections_per_peer = 3"] {
         let (_yard, server) = serve(settings);
         let mut speaking = server.client();
@@ -64,7 +64,7 @@ fn connections_that_never_ask_for_anything_make_room_for_those_who_do() {
         let mut half_open: Vec<TcpStream> =
             (0..10).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
         for stream in &mut half_open {
-            // Those that were cut already refuse it.
+            // Fails on connections that are already closed.
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: ");
         }
         assert_eq!(server.get("/healthz").status, 200, "{settings}");
@@ -76,7 +76,7 @@ fn connections_that_never_ask_for_anything_make_room_for_those_who_do() {
 }
 
 #[test]
-fn calls_at_once_are_bounded_and_the_next_one_is_told() {
+fn concurrent_calls_are_limited_and_the_next_one_is_refused() {
     let (yard, marker) = (Yard::new(), marker());
     yard.tool(Kind::Cli, "hang", &["/bin/sh", "-c", "sleep 300", &marker], json!({}));
     yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", "[limits]\nmax_calls = 1\n");
@@ -89,7 +89,7 @@ fn calls_at_once_are_bounded_and_the_next_one_is_told() {
     assert_eq!((refused.status, &error["details"]["kind"]), (503, &json!("busy")));
     assert!(error["details"]["hint"].as_str().unwrap().contains("max_calls"), "{error}");
     drop(client);
-    eventually("the place is free again", TIMEOUT, || server.post("tool", "{}").status == 200);
+    eventually("the permit is free again", TIMEOUT, || server.post("tool", "{}").status == 200);
     assert!(
         yard.records().iter().any(|record| record.to_string().contains("no more may at once")),
         "it is on record"
@@ -112,7 +112,7 @@ fn half_a_request_and_an_idle_connection_are_cut() {
 }
 
 #[test]
-fn with_the_defaults_whoever_is_slow_is_cut_in_the_end() {
+fn with_the_defaults_slow_clients_are_disconnected() {
     let (yard, server) = serve("");
     yard.shell(Kind::Cli, "large", "printf '\"'; head -c 200000 /dev/zero | tr '\\0' x; printf '\"'");
     eventually("the tool is there", TIMEOUT, || server.post("large", "{}").status == 200);
@@ -125,7 +125,7 @@ fn with_the_defaults_whoever_is_slow_is_cut_in_the_end() {
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
         "POST /mcp/tool/large HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}",
     ];
-    // The last one asks for more than its window holds and reads nothing of it.
+    // The last one requests more than its window holds and reads nothing.
     let mut held: Vec<TcpStream> = Vec::new();
     for said in slow.iter().cycle().take(80) {
         let mut stream = crate::flood::connect_with_small_buffers(&server.address);

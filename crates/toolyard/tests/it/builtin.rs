@@ -1,4 +1,4 @@
-//! The program's own tools: off until the owner turns them on, then there for everyone.
+//! Built-in tools: disabled by default, available to every caller once enabled.
 
 use crate::support::{Kind, TIMEOUT, Yard, eventually};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn names(yard: &Yard) -> Vec<String> {
 }
 
 #[test]
-fn there_are_none_unless_they_are_turned_on() {
+fn there_are_none_unless_they_are_enabled() {
     let yard = Yard::new();
     assert_eq!(names(&yard), Vec::<String>::new());
     let ran = yard.run(&["call", "echo", "message=hi"]).expect(4);
@@ -48,7 +48,7 @@ fn there_are_none_unless_they_are_turned_on() {
 }
 
 #[test]
-fn looking_at_them_makes_nothing() {
+fn listing_them_creates_no_files() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ALL);
     assert_eq!(names(&yard).len(), 27);
@@ -60,7 +60,7 @@ fn looking_at_them_makes_nothing() {
 }
 
 #[test]
-fn what_one_process_keeps_the_next_one_finds() {
+fn data_stored_by_one_process_is_found_by_the_next() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ALL).file("song.mid", b"MThd\x00");
     let made = data(
@@ -84,7 +84,7 @@ fn what_one_process_keeps_the_next_one_finds() {
 }
 
 #[test]
-fn a_server_offers_them_and_keeps_them_through_reloads() {
+fn a_server_offers_them_before_and_after_reloads() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ALL);
     let server = yard.serve();
@@ -97,7 +97,7 @@ fn a_server_offers_them_and_keeps_them_through_reloads() {
         violations[1],
         json!({"pointer": "/mesage", "message": "unknown member; did you mean 'message'?"})
     );
-    // The address that --listen gave, not the one of the file.
+    // The address given with --listen overrides the file.
     let listen = post("config_get", json!({"section": "server", "key": "listen"})).json();
     assert_eq!(listen["body"]["value"], "127.0.0.1:0");
     yard.shell(Kind::Cli, "fresh", "echo 1");

@@ -4,7 +4,7 @@ use crate::support::Yard;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Notes each start and end in a file, so that overlaps can be counted afterwards.
+/// Appends each start and end to a file, so that overlaps can be counted.
 const NOTES: &str = r#"
 import os, time
 def note(what):
@@ -29,7 +29,7 @@ fn tool(yard: &Yard, extra: &str) {
     );
 }
 
-/// Sends one call per input, all at once, and gives the answers.
+/// Sends one call per input, all at once, and returns the responses.
 fn all_at_once(server: &crate::support::Server, inputs: Vec<Value>) -> Vec<Value> {
     let start = Arc::new(std::sync::Barrier::new(inputs.len()));
     std::thread::scope(|scope| {
@@ -69,7 +69,7 @@ fn two_hundred_equal_calls_start_the_tool_once() {
 fn two_hundred_different_calls_respect_the_concurrency() {
     let yard = Yard::new();
     tool(&yard, "deterministic: true\nconcurrency: 5\n");
-    // Shorter naps: two hundred in lots of five.
+    // Shorter sleeps: two hundred calls, five at a time.
     yard.file("tools/job.py", NOTES.replace("0.3", "0.01"));
     let server = yard.serve();
     let answers = all_at_once(&server, (0..200).map(|n| json!({"n": n})).collect());
@@ -84,7 +84,7 @@ fn two_hundred_different_calls_respect_the_concurrency() {
 }
 
 #[test]
-fn a_waiter_that_leaves_takes_no_one_with_it() {
+fn a_waiter_that_disconnects_cancels_no_other() {
     let yard = Yard::new();
     tool(&yard, "deterministic: true\n");
     let server = yard.serve();
@@ -121,7 +121,7 @@ fn cached_results_survive_kill_9_and_a_broken_row_is_dropped() {
     let third = server.post("job", r#"{"n": 1}"#).json();
     assert_eq!((&third["meta"]["cached"], &third["body"]["n"]), (&json!(false), &json!(1)), "{third}");
     assert_eq!(notes(&yard).len(), 4, "it ran again");
-    // The file itself may be garbage too.
+    // A database file that is garbage is replaced.
     server.kill();
     for suffix in ["", "-wal", "-shm"] {
         let path = yard.path(&format!(".toolyard/cache.sqlite{suffix}"));
@@ -146,7 +146,7 @@ fn errors_and_changed_tools_are_not_cached() {
 }
 
 #[test]
-fn a_rate_limit_refuses_and_says_when_to_come_back() {
+fn a_rate_limit_refuses_and_says_when_to_retry() {
     let yard = Yard::new();
     yard.file(
         "tools/few.tool.yaml",
@@ -171,14 +171,14 @@ fn only_what_is_safe_to_repeat_is_retried() {
     };
     yard.file("tools/flaky.tool.yaml", file(""));
     let checked = yard.run(&["check"]).expect(3).stdout;
-    assert!(checked.contains("nothing says that this is safe"), "{checked}");
+    assert!(checked.contains("the tool is not declared safe to repeat"), "{checked}");
     yard.file("tools/flaky.tool.yaml", file("annotations: {idempotentHint: true}\n"));
     let answer = yard.serve().post("flaky", "{}").json();
     assert_eq!((&answer["body"], &answer["meta"]["attempts"]), (&json!("done"), &json!(3)));
 }
 
 #[test]
-fn the_context_comes_only_to_those_who_ask() {
+fn only_tools_that_declare_the_context_get_it() {
     let yard = Yard::new();
     let code =
         "import json, os\ndef run():\n    return json.loads(os.environ.get('TOOLYARD_CONTEXT', 'null'))\n";

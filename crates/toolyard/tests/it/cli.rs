@@ -1,20 +1,20 @@
-//! The command line: what each command prints, for people and for machines, and how it exits.
+//! The command line: what each command prints, as text and as JSON, and its exit code.
 
 use crate::support::{Kind, Running, TIMEOUT, Yard};
 use serde_json::{Value, json};
 use toolyard_protocol::ErrorKind;
 
 #[track_caller]
-/// Sorted, as the reader keeps them.
+/// Sorted, because the JSON reader sorts them.
 fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap_or_else(|| panic!("no object: {value}")).keys().map(String::as_str).collect()
 }
 
 #[test]
-fn init_gives_a_yard_that_runs() {
+fn init_creates_a_yard_that_works() {
     let yard = Yard::new();
-    let made = yard.run(&["init", "fresh"]).expect(0);
-    assert!(made.stdout.contains("toolyard call disk_free --yard fresh"), "{made:?}");
+    let created = yard.run(&["init", "fresh"]).expect(0);
+    assert!(created.stdout.contains("toolyard call disk_free --yard fresh"), "{created:?}");
     let checked = yard.run(&["check", "--yard", "fresh"]).expect(0);
     assert_eq!(checked.stdout, "1 tool(s) loaded, 0 error(s), 0 warning(s)\n");
     let called = yard.run(&["call", "disk_free", "--yard", "fresh", "--json"]).expect(0).json();
@@ -24,7 +24,7 @@ fn init_gives_a_yard_that_runs() {
     yard.file("fresh/toolyard.toml", "# mine\n");
     let again = yard.run(&["init", "fresh"]).expect(0);
     assert!(
-        again.stderr.contains("kept toolyard.toml") && again.stdout.starts_with("0 file(s) made"),
+        again.stderr.contains("skipped toolyard.toml") && again.stdout.starts_with("0 file(s) created"),
         "{again:?}"
     );
     assert_eq!(std::fs::read_to_string(yard.path("fresh/toolyard.toml")).unwrap(), "# mine\n");
@@ -90,7 +90,7 @@ fn a_disabled_tool_is_listed_but_cannot_be_called() {
 }
 
 #[test]
-fn people_see_tables_and_pages() {
+fn list_prints_a_table_and_show_a_page() {
     let yard = Yard::new();
     yard.file(
         "tools/a.tool.yaml",
@@ -143,7 +143,7 @@ fn json_output_is_the_result_envelope_on_success_and_on_failure() {
 }
 
 #[test]
-fn results_are_printed_as_people_read_them() {
+fn results_are_printed_readably() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "text", "printf %s '{\"data\":\"two\\nlines \\u001b[31m\"}'");
     yard.shell(Kind::Cli, "object", "echo '{\"a\":[1,2]}'");
@@ -197,7 +197,7 @@ fn completions_are_there_for_each_shell_and_know_the_commands() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_program_quietly() {
+fn a_closed_stdout_ends_the_program_without_an_error() {
     let yard = Yard::without_secret();
     yard.shell(Kind::Cli, "much", "head -c 200000 /dev/zero | tr '\\0' 1");
     let program = yard.command();

@@ -1,5 +1,5 @@
-//! Clients that others wrote, each through a whole conversation with the real server. `scripts/test` installs them and
-//! names their folder in `YARD_CLIENTS`.
+//! Third-party MCP clients, each through a whole session with the real server. `scripts/test` installs them
+//! and names their folder in `YARD_CLIENTS`.
 
 use crate::docs::repository;
 use crate::driver::coverage::{Coverage, HANDSHAKE, Set};
@@ -66,7 +66,7 @@ fn the_inspector_inspects() {
 fn conversations_survive_a_bridge() {
     let Some(clients) = Clients::installed() else { return };
     let server_under_test = TestServer::http();
-    // It is started for each conversation, so not every scenario is played, but each kind of message passes.
+    // The bridge is started for each connection, so only some scenarios run; they cover each kind of message.
     const NAMES: &[&str] = &[
         "server-initialize",
         "ping",
@@ -116,7 +116,7 @@ impl Clients {
         found
     }
 
-    /// A program of the folder, with a home of its own.
+    /// A program of the folder, with its own home folder.
     fn command(&self, program: &str, server_under_test: &TestServer) -> Command {
         let mut command = Command::new(self.0.join(program));
         command
@@ -127,7 +127,7 @@ impl Clients {
     }
 }
 
-/// The suite's fixtures, and how a client comes to them.
+/// A server with the suite's fixtures, and its address for clients.
 struct TestServer {
     yard: Yard,
     /// A URL, or the command that the client starts.
@@ -149,7 +149,7 @@ impl TestServer {
         }
     }
 
-    /// Clients pass on little of their environment, so there is no secret in it.
+    /// Clients pass few variables to the server, so the yard has no secret.
     fn pipes() -> TestServer {
         let yard = Yard::without_secret();
         let marker = fixtures(&yard);
@@ -159,7 +159,7 @@ impl TestServer {
     }
 }
 
-/// What the client saw. Afterwards the server must still be well.
+/// What the client saw. The server must still be healthy afterwards.
 fn converse(mut command: Command, server_under_test: &TestServer) -> Value {
     command.args(&server_under_test.words);
     let seen = run_for(command, TIMEOUT).expect(0).json();

@@ -1,4 +1,4 @@
-//! `toolyard.toml` and `TOOLYARD_*`: what is not understood is refused, with its place or its name.
+//! `toolyard.toml` and `TOOLYARD_*`: unknown settings are refused, with their position or name.
 
 use crate::support::{Kind, TIMEOUT, Yard, run_for};
 use serde_json::json;
@@ -14,7 +14,7 @@ fn a_wrong_configuration_is_refused_with_file_line_and_column() {
             "did you mean 'server.listen'?",
         ),
         ("[sever]\n", "1:2", "unknown field 'sever'", "did you mean 'server'?"),
-        ("[server]\nlisten = 3333\n", "2:10", "'server.listen' must be a text, not a number", ""),
+        ("[server]\nlisten = 3333\n", "2:10", "'server.listen' must be a string, not a number", ""),
         (
             "[server]\n\nlisten = \"0.0.0.0:80\"\n",
             "3:10",
@@ -71,7 +71,7 @@ fn variables_override_the_file_and_are_refused_by_name_when_wrong() {
 }
 
 #[test]
-fn the_users_file_lies_below_the_yards() {
+fn the_yards_file_overrides_the_users() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "echo 1");
     yard.file("../home/.config/toolyard/toolyard.toml", "[limits]\ntimeout_ms = 111\noutput = 222\n");
@@ -81,14 +81,14 @@ fn the_users_file_lies_below_the_yards() {
 }
 
 #[test]
-fn state_lives_where_the_configuration_says_and_belongs_to_its_owner_alone() {
+fn the_state_folder_is_configurable_and_accessible_to_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     for (content, folder) in [("", ".toolyard"), ("[state]\ndir = \"elsewhere/state\"\n", "elsewhere/state")]
     {
         let yard = Yard::new();
         yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", content);
         yard.run(&["list"]).expect(0);
-        assert!(!yard.path(folder).exists() || !memory_can_be_executed(), "looking makes nothing");
+        assert!(!yard.path(folder).exists() || !memory_can_be_executed(), "list creates no files");
         yard.run(&["call", "tool"]).expect(0);
         let mode = std::fs::metadata(yard.path(folder)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
@@ -97,7 +97,7 @@ fn state_lives_where_the_configuration_says_and_belongs_to_its_owner_alone() {
 }
 
 #[test]
-fn records_can_be_made_durable_before_each_answer() {
+fn records_can_be_synced_before_each_response() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", "[audit]\nsync = \"always\"\n");
     let server = yard.serve();
@@ -109,7 +109,7 @@ fn records_can_be_made_durable_before_each_answer() {
     assert_eq!((&verified["intact"], &verified["records"]), (&json!(true), &json!(11)), "{verified}");
 }
 
-/// Where it cannot, the launcher for children must lie in the state folder as a file.
+/// Where it cannot, the launcher is stored as a file in the state folder.
 fn memory_can_be_executed() -> bool {
     use std::io::Write;
     use std::os::fd::{AsRawFd, FromRawFd};

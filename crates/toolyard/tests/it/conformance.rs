@@ -20,7 +20,7 @@ fn requirements_of_2026_07_28_are_met() {
     run("2026-07-28", 50, 196);
 }
 
-/// `least` is the number of checks that succeeded when it was last raised: fewer means that some are no longer made.
+/// `least` is the number of checks that passed when it was last raised: fewer means that some no longer run.
 fn run(revision: &str, scenarios: usize, least: usize) {
     let Some(suite) = std::env::var_os("YARD_CONFORMANCE").map(PathBuf::from) else {
         eprintln!("skipped: scripts/test installs the suite and sets YARD_CONFORMANCE");
@@ -44,11 +44,10 @@ fn run(revision: &str, scenarios: usize, least: usize) {
     assert!(passed >= least, "{revision}: only {passed} checks passed; it was {least}");
 }
 
-/// The suite has no way to look yet, whatever the server does.
+/// The suite cannot check this yet, whatever the server does.
 const ALWAYS_SKIPPED: &str = "tasks-status-notifications";
 
-/// What is unexpected about a scenario's result. Advice that is not followed counts, and so does what could not be
-/// tried for want of a fixture.
+/// The failed checks of a scenario. Warnings count, and so do checks that were skipped for lack of a fixture.
 fn judge(scenario: &str, checks: &[Value]) -> Option<String> {
     let wrong = |check: &&Value| match check["status"].as_str() {
         Some("FAILURE" | "WARNING") => true,

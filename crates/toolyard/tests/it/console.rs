@@ -1,7 +1,7 @@
-//! The commands that the README and the guide show are run, and what they print is compared.
+//! Runs the commands shown in the README and the guide and compares their output.
 //!
-//! In a `console` block a line `$ command` is run by a shell in a folder with `examples/yard`; the lines after it are
-//! what it prints, on either stream. `…` stands for anything within a line, a line `…` for any lines.
+//! In a `console` block a line `$ command` is run by a shell in a folder with `examples/yard`; the lines
+//! after it are its output, on either stream. `…` matches anything within a line, a line `…` any lines.
 
 use crate::support::{Yard, planted, run_for};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn every_command_shown_does_what_is_shown() {
+fn every_command_shown_prints_what_is_shown() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md")];
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -60,7 +60,7 @@ fn steps(page: &str) -> Vec<Step> {
 fn run(base: &Yard, command: &str) -> String {
     let program: PathBuf = env!("CARGO_BIN_EXE_toolyard").into();
     let mut shell = Command::new("sh");
-    // One stream, in the order a terminal shows: results first, then what is said about them.
+    // One stream: results first, then the notes of stderr.
     shell.args(["-c", &format!("{command} 2>stderr.txt; cat stderr.txt")]).current_dir(base.root());
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = std::env::var("YARD_TEST_TOOLS").unwrap_or_default();
@@ -71,7 +71,7 @@ fn run(base: &Yard, command: &str) -> String {
     ran.stdout
 }
 
-/// Whether the printed lines fit the pattern; order of stdout and stderr blocks is free.
+/// Whether the printed lines match the pattern; stdout and stderr may come in any order.
 fn fits(expected: &str, printed: &str) -> bool {
     let patterns: Vec<&str> = expected.lines().collect();
     let mut lines: Vec<&str> = printed.lines().collect();

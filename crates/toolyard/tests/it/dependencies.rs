@@ -47,7 +47,7 @@ fn every_licence_is_on_the_list_that_cargo_deny_reads() {
         .iter()
         .filter_map(|node| if let Value::Text(text) = &node.value { Some(text.as_str()) } else { None })
         .collect();
-    // Only what is built here: packages of other platforms need not be on this machine.
+    // Only packages that are built here: those of other platforms may be missing on this machine.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let metadata = metadata(&["--filter-platform", &platform]);
     let packages = metadata["packages"].as_array().unwrap();

@@ -25,7 +25,7 @@ fn the_plain_and_framed_dialects_are_spoken() {
     );
 }
 
-/// Runs the script against a server, or a program on pipes when there are words for one, and gives what it prints.
+/// Runs the script against a server, or a program on pipes when `words` is not empty; returns its output.
 fn converse(script: &str, how: &str, words: &[&str]) -> String {
     let folder = repository().join("tests/dialects");
     let yard = Yard::new();

@@ -1,4 +1,4 @@
-//! Tools that talk while they run, as people at a terminal and clients over HTTP see them.
+//! Tools with a dialog, as terminal users and HTTP clients see them.
 
 use crate::support::{TIMEOUT, Terminal, Yard, assert_no_survivor, marker, processes_with, signal};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn call(yard: &Yard, arguments: &[&str]) -> Terminal {
 }
 
 #[test]
-fn a_person_sees_progress_and_log_lines_and_fills_in_the_form() {
+fn a_terminal_user_sees_progress_and_log_lines_and_fills_in_the_form() {
     let yard = yard();
     let mut terminal = call(&yard, &["order", "show=1", "--json"]);
     terminal.wait_for("warning[db]: careful");
@@ -44,13 +44,13 @@ fn a_person_sees_progress_and_log_lines_and_fills_in_the_form() {
     terminal.wait_for("The tool asks: Who are you?");
     for (prompt, keys) in [
         ("Your name: ", "\n"),
-        ("a value is needed", ""),
+        ("a value is required", ""),
         ("Your name: ", "Ann é\n"),
         ("age, a whole number: ", "many\n"),
-        ("a whole number is needed", ""),
+        ("expected a whole number", ""),
         ("age, a whole number: ", "-1\n"),
         ("age, a whole number: ", "41\n"),
-        ("weight, a number (may be left empty): ", "\n"),
+        ("weight, a number (optional): ", "\n"),
         ("fine, y or n [true]: ", "n\n"),
         ("  2 green", "green\n"),
     ] {
@@ -67,7 +67,7 @@ fn a_person_sees_progress_and_log_lines_and_fills_in_the_form() {
 }
 
 #[test]
-fn a_person_may_decline_or_say_nothing() {
+fn a_terminal_user_may_decline_or_cancel() {
     for (keys, action) in [(":decline\n", "decline"), (":cancel\n", "cancel"), ("\x04", "cancel")] {
         let yard = yard();
         let mut terminal = call(&yard, &["order", "--json"]);

@@ -1,4 +1,4 @@
-//! A full disk under the audit log: nothing runs unaudited, and calls work again once there is room.
+//! A full disk under the audit log: nothing runs unaudited, and calls work again once there is free space.
 
 use crate::support::{Kind, Server, Yard, is_root};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn fill(file: &PathBuf) {
 }
 
 #[test]
-fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
+fn a_full_disk_refuses_calls_before_they_run_and_free_space_restores_them() {
     let yard = Yard::without_secret();
     let script = "echo x >>ran; echo '{\"n\":1}'";
     let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
@@ -48,7 +48,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
     for _ in 0..2 {
         fill(&ballast);
         let mut refused = 0;
-        // What room the log had set aside may still be used; then it must say no, and nothing may run.
+        // The log may use up its reserved space; then calls must be refused before they run.
         for _ in 0..200 {
             let answer = server.post("tool", json!({"fill": "x".repeat(2000)}).to_string());
             if answer.status == 200 {
@@ -62,7 +62,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
                 (503, &json!("audit_unavailable")),
                 "{error}"
             );
-            assert!(error["message"].as_str().unwrap().contains("no room for the audit log"), "{error}");
+            assert!(error["message"].as_str().unwrap().contains("no space for the audit log"), "{error}");
             assert!(error["details"]["hint"].as_str().unwrap().contains("free space"), "{error}");
             assert_eq!(error["details"]["retryable"], true);
         }
@@ -74,7 +74,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
         before += 1;
         assert_eq!(runs(), before);
     }
-    // The log of all this is whole: read it where the server sees it.
+    // The log is intact; it is read in the server's mount namespace.
     let copy = Yard::new();
     assert!(Command::new("cp").arg("-r").arg(&state).arg(copy.path(".toolyard")).status().unwrap().success());
     let verified = copy.run(&["audit", "verify", "--json"]).expect(0).json();
@@ -83,7 +83,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_room_brings_them_back() {
 }
 
 #[test]
-fn a_state_folder_that_cannot_be_made_refuses_calls_with_the_reason() {
+fn a_state_folder_that_cannot_be_created_refuses_calls_with_the_reason() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "touch ran; echo 1").file("blocked", "a file, no folder");
     yard.file("toolyard.toml", "[state]\ndir = \"blocked/state\"\n");

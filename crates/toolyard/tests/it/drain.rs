@@ -1,4 +1,4 @@
-//! Stopping the server: running calls may end, within a limit; then everything is gone.
+//! Stopping the server: running calls may finish within a limit; then everything is killed.
 
 use crate::support::{Kind, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn a_running_call_is_answered_before_the_server_exits() {
 }
 
 #[test]
-fn a_stopping_server_takes_no_new_connections() {
+fn a_stopping_server_accepts_no_new_connections() {
     let (yard, marker) = (Yard::new(), marker());
     yard.tool(Kind::Cli, "slow", &["/bin/sh", "-c", "sleep 1; echo 1", &marker], json!({}));
     let mut server = yard.serve();

@@ -1,4 +1,4 @@
-//! What a tool may see of the machine: its folder, the search path, UTF-8, and the variables its file lists.
+//! The environment of a tool: working folder, search path, a UTF-8 locale, and the variables its file lists.
 
 use crate::support::{Kind, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
     for kind in Kind::ALL {
         let yard = Yard::without_secret();
-        // JSON from `env` without any parser: names alone, values must not matter.
+        // Builds JSON from `env` with names only; values are ignored.
         let names = "env | cut -d= -f1 | sort | awk '{printf \"%s\\\"%s\\\"\", (NR>1?\",\":\"[\"), $0} END {print \"]\"}'";
         let listed = match kind {
             Kind::Cli => json!({"env": ["WANTED", "NOT_SET"]}),
@@ -24,17 +24,17 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
         let ran = run_for(command, TIMEOUT).expect(0);
         assert_eq!(ran.json()["data"]["result"], json!(["LANG", "PATH", "WANTED"]), "{kind:?}");
         let problems = yard.run(&["check", "--json"]).json();
-        let told: Vec<&str> =
+        let messages: Vec<&str> =
             problems.as_array().unwrap().iter().filter_map(|p| p["message"].as_str()).collect();
         assert!(
-            told.iter().any(|message| message.contains("'NOT_SET' is to be passed on but is not set")),
-            "{told:?}"
+            messages.iter().any(|message| message.contains("'NOT_SET' is to be passed on but is not set")),
+            "{messages:?}"
         );
     }
 }
 
 #[test]
-fn listed_variables_arrive_whatever_they_hold() {
+fn listed_variables_are_passed_whatever_they_contain() {
     let yard = Yard::new();
     yard.tool(
         Kind::Cli,
@@ -48,7 +48,7 @@ fn listed_variables_arrive_whatever_they_hold() {
 }
 
 #[test]
-fn a_tool_stands_in_the_yard_and_inherits_no_descriptor() {
+fn a_tool_runs_in_the_yard_folder_and_inherits_no_descriptor() {
     for kind in Kind::ALL {
         let yard = Yard::new();
         yard.shell(
@@ -74,7 +74,7 @@ fn words_of_an_entry_are_never_split_or_expanded() {
         let (_, envelope) = yard.call("words", &json!({}));
         assert_eq!(envelope["data"]["result"], json!(words), "{kind:?}");
     }
-    // A single text is a program's name, not a command line.
+    // A single string is a program's name, not a command line.
     let yard = Yard::new();
     yard.file("tools/line.tool.yaml", "id: line\nkind: cli\nentry: echo 1\n");
     let (ran, envelope) = yard.call("line", &Value::Object(Default::default()));

@@ -4,7 +4,7 @@ use crate::support::Yard;
 use serde_json::json;
 use std::path::Path;
 
-/// A copy, so that its state does not land in the repository.
+/// A copy, so that no state is written into the repository.
 pub fn copy() -> Yard {
     let yard = Yard::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/yard");
@@ -25,13 +25,13 @@ pub fn copy_folder(from: &Path, to: &Path) {
 }
 
 #[test]
-fn every_file_of_the_example_yard_loads_without_a_word() {
+fn every_file_of_the_example_yard_loads_without_a_problem() {
     let yard = copy();
     let problems = yard.run(&["check", "--json"]).expect(0).json();
     for problem in problems.as_array().unwrap() {
-        // A machine need not have every interpreter.
+        // Some interpreters may be missing on this machine.
         let message = problem["message"].as_str().unwrap();
-        assert!(message.contains("is not installed") || message.contains("is not there"), "{problem}");
+        assert!(message.contains("is not installed") || message.contains("was not found"), "{problem}");
     }
     let list = yard.run(&["list", "--json"]).expect(0).json();
     let kinds: Vec<&str> = list.as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
@@ -41,7 +41,7 @@ fn every_file_of_the_example_yard_loads_without_a_word() {
 }
 
 #[test]
-fn disk_free_tells_the_disk_of_the_yard() {
+fn disk_free_reports_the_disk_of_the_yard() {
     let (ran, envelope) = copy().call("disk_free", &json!({}));
     assert_eq!(ran.code, 0, "{ran:?}");
     let data = &envelope["data"];
@@ -69,7 +69,7 @@ fn text_stats_counts_the_text_it_is_sent() {
 }
 
 #[test]
-fn cpu_info_passes_on_what_lscpu_prints() {
+fn cpu_info_returns_the_output_of_lscpu() {
     let (ran, envelope) = copy().call("cpu_info", &json!({}));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(!envelope["data"]["lscpu"].as_array().unwrap().is_empty(), "{envelope}");

@@ -1,4 +1,4 @@
-//! Tool files that are wrong: each problem has a file, a place and a hint, and disturbs nothing else.
+//! Invalid tool files: each problem has a file, a position and a hint, and affects no other file.
 
 use crate::support::{Kind, TIMEOUT, Yard, eventually};
 use serde_json::{Value, json};
@@ -70,13 +70,13 @@ const BAD: &[Bad] = &[
         "a wrong type in a list",
         "id: bad\nkind: cli\nentry: [sh, 5]\n",
         (3, 13),
-        ["'entry' must hold texts only, not a number", "quotes"],
+        ["'entry' must contain only strings, not a number", "quotes"],
     ),
     pack(
         "an id that is no text",
         "id: 5\nkind: cli\nentry: [sh]\n",
         (1, 5),
-        ["'id' must be a text, not a number", ""],
+        ["'id' must be a string, not a number", ""],
     ),
     pack(
         "an id that is no name",
@@ -126,7 +126,7 @@ const BAD: &[Bad] = &[
         "a field given twice",
         "{\"id\": \"bad\",\n \"id\": \"b\"}",
         (2, 2),
-        ["\"id\" appears twice", ""],
+        ["duplicate member \"id\"", ""],
     ),
     manifest(
         "an unknown field",
@@ -189,7 +189,7 @@ fn every_wrong_file_is_reported_with_its_place_and_a_hint_and_disturbs_no_other(
         if !right {
             wrong.push(format!("{}: {problem}", bad.what));
         }
-        // People see the same, in one line that an editor can follow.
+        // The text output has the same, in one line that an editor can parse.
         let shown = yard.run(&["check"]).expect(3).stdout;
         let line = format!("error: {}:{}:{}: ", bad.path, place.0, place.1);
         assert!(

@@ -1,4 +1,4 @@
-//! Thousands of hostile connections at once, on the default bounds, while an ordinary client goes on working.
+//! Thousands of hostile connections at once, on the default limits, while an ordinary client keeps working.
 
 use crate::support::{Server, Yard, eventually};
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ const CALLS: usize = 2000;
 fn half_open_connections_slow_readers_and_garbage_do_not_disturb_another_client() {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[builtin]\necho = true\n");
-    // The server starts with the limit that most systems give; it is the server's to raise it.
+    // The server starts with the usual soft limit and raises it itself.
     let most = allow_descriptors(1024);
     let server = yard.serve();
     assert!(most > 5000, "{most} descriptors are too few to try this; raise the hard limit (ulimit -Hn)");
@@ -45,7 +45,7 @@ fn half_open_connections_slow_readers_and_garbage_do_not_disturb_another_client(
     let during = server.memory_kb();
     drop(hostile);
 
-    // On a machine that does other things too, quiet is what is slower: before or afterwards.
+    // Other work on the machine adds noise, so the baseline is the slower of before and after.
     let afterwards = median(calls(&server, CALLS));
     let (made, slowed) = (busy.len(), median(busy));
     eprintln!(
@@ -59,18 +59,18 @@ fn half_open_connections_slow_readers_and_garbage_do_not_disturb_another_client(
     assert!(after <= before + before / 10, "{after} kB, and {before} kB before");
 }
 
-/// What is resident when it has fallen to within a tenth of `before`, or after some seconds without that.
+/// Resident memory once it is within a tenth of `before`, or after some seconds.
 fn settled(server: &Server, before: u64) -> u64 {
     let until = Instant::now() + Duration::from_secs(30);
     while server.memory_kb() > before + before / 10 && Instant::now() < until {
-        // Memory is given back by a server that does something.
+        // The server releases memory only while it handles requests.
         calls(server, 10);
         std::thread::sleep(Duration::from_millis(100));
     }
     server.memory_kb()
 }
 
-/// How long each call of the echo takes, on one new connection; each must succeed.
+/// Duration of each call of the echo tool on one new connection; each must succeed.
 fn calls(server: &Server, number: usize) -> Vec<Duration> {
     let mut client = server.client();
     let one = |_| {
@@ -93,7 +93,7 @@ fn half_open(address: &str) -> TcpStream {
     stream
 }
 
-/// Asks for a stream without end, or for more than the buffers between the two hold, and reads nothing of it.
+/// Requests an endless stream, or more than the socket buffers hold, and reads nothing.
 fn slow_reader(address: &str, stream: bool) -> TcpStream {
     let mut connection = connect_with_small_buffers(address);
     if stream {
@@ -106,7 +106,7 @@ fn slow_reader(address: &str, stream: bool) -> TcpStream {
     connection
 }
 
-/// A connection whose segments and window are so small that the kernel keeps little of what is sent on it.
+/// A connection with small segments and a small window, so that the kernel buffers little.
 pub fn connect_with_small_buffers(address: &str) -> TcpStream {
     let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let to = libc::sockaddr_in {
@@ -131,7 +131,7 @@ pub fn connect_with_small_buffers(address: &str) -> TcpStream {
     }
 }
 
-/// Sends what is no HTTP until it is cut off, and says how much that was.
+/// Sends bytes that are not HTTP until the connection is closed; returns how many.
 fn send_garbage(address: &str) -> u64 {
     let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -151,7 +151,7 @@ fn connect(address: &str) -> TcpStream {
     stream.unwrap()
 }
 
-/// Sets how many descriptors this process may have, and gives the most it could ask for.
+/// Sets the descriptor limit of this process and returns the hard limit.
 fn allow_descriptors(number: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls use `limit` alone.

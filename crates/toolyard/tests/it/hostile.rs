@@ -1,4 +1,4 @@
-//! Hostile input on the default configuration: each is refused in the right words, and costs little memory.
+//! Hostile input on the default configuration: each is refused with the right error and costs little memory.
 
 use crate::mcp::{initialize, post};
 use crate::support::{
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Duration;
 
-/// A server that knows nothing but its defaults.
+/// A server with the default configuration.
 fn serve() -> (Yard, Server) {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "echo 1");
@@ -20,7 +20,7 @@ fn serve() -> (Yard, Server) {
 const MCP: [(&str, &str); 2] =
     [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
 
-/// What `act` adds to the largest memory so far, in kilobytes.
+/// Growth of the peak memory during `act`, in kilobytes.
 fn memory_growth(what: &str, server: &Server, act: impl FnOnce()) -> u64 {
     let before = server.peak_memory_kb();
     act();
@@ -37,7 +37,7 @@ fn bodies_over_four_mebibytes_are_413_and_memory_stays_flat() {
         for _ in 0..20 {
             for path in ["/mcp", "/mcp/tool/tool"] {
                 let mut client = server.client();
-                // The server need not read to the end what is too large.
+                // The server may close before it has read the whole body.
                 let _ = client.write("POST", path, &MCP, &large);
                 assert_eq!(client.head().unwrap().status, 413, "{path}");
             }
@@ -102,7 +102,7 @@ fn one_id_in_flight_five_times_is_answered_five_times() {
     yard.shell(Kind::Cli, "nap", "sleep 1; echo 1");
     let server = yard.serve();
     let session = session(&server);
-    // Each is a call of its own, and answered by its result.
+    // Each is a separate call with its own response.
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nap"}});
     let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
     let memory_growth = memory_growth("one id five times", &server, || {

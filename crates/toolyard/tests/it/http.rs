@@ -1,4 +1,4 @@
-//! The plain HTTP routes as clients meet them.
+//! The plain HTTP routes as clients see them.
 
 use crate::support::{Client, Kind, Running, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn a_call_answers_with_the_plain_envelope() {
 }
 
 #[test]
-fn failures_have_the_status_and_the_words_of_the_error_table() {
+fn failures_have_the_status_and_code_of_the_error_table() {
     let yard = yard();
     let server = yard.serve();
     let fails = |answer: crate::support::HttpResponse, kind: ErrorKind| {
@@ -102,7 +102,7 @@ fn a_wrong_method_is_405() {
 }
 
 #[test]
-fn web_pages_are_kept_out() {
+fn requests_of_web_pages_are_refused() {
     let yard = yard();
     let server = yard.serve();
     let port = server.address.rsplit_once(':').unwrap().1;
@@ -147,7 +147,7 @@ fn one_connection_carries_many_calls_and_many_connections_run_at_once() {
 }
 
 #[test]
-fn a_client_that_speaks_no_http_or_dawdles_does_not_disturb_others() {
+fn a_client_that_speaks_no_http_or_stalls_does_not_disturb_others() {
     use std::io::{Read, Write};
     let yard = yard();
     let server = yard.serve();

@@ -1,29 +1,27 @@
-//! How many instructions a call takes in our own process, counted by callgrind: a figure that no busy neighbour changes.
-//! It is of the build that the tests use, and stands for "no more than before", not for speed; that is in the benchmarks.
+//! Instructions per call in the server process, counted by callgrind, independent of other load. Measured on
+//! the test build, to detect regressions; speed is measured by the benchmarks.
 
 use crate::support::{Client, Server, Yard, toolyard_path};
 use std::process::Command;
 
-/// What a call took when this was last set, and a tenth more. Lower it after an improvement.
+/// The instructions per call when this was last set, plus a tenth. Lower it after an improvement.
 const BUDGET: u64 = 387_000;
 
-const HEADERS: &[(&str, &str)] = &[
+pub const HEADERS: &[(&str, &str)] = &[
     ("content-type", "application/json"),
     ("accept", "application/json, text/event-stream"),
     ("mcp-protocol-version", "2026-07-28"),
     ("mcp-method", "tools/call"),
     ("mcp-name", "echo"),
 ];
-const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello, world"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+pub const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello, world"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
 #[test]
 fn an_mcp_call_takes_no_more_instructions_than_before() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        assert!(std::env::var_os("YARD_TEST_TOOLS").is_none(), "scripts/test installs valgrind");
-        eprintln!("skipped: valgrind is not installed");
+    if valgrind().is_none() {
         return;
     }
-    // The difference of two runs leaves out the start and the end.
+    // The difference of two runs excludes startup and shutdown.
     let (few, many) = (50, 450);
     let each = (instructions(many) - instructions(few)) / (many - few);
     println!("{each} instructions for a call, budget {BUDGET}");
@@ -31,12 +29,23 @@ fn an_mcp_call_takes_no_more_instructions_than_before() {
     assert!(each >= BUDGET / 2, "a call takes {each} instructions only: lower the budget of {BUDGET}");
 }
 
+/// Callgrind, where it is installed.
+pub fn valgrind() -> Option<Command> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        assert!(std::env::var_os("YARD_TEST_TOOLS").is_none(), "scripts/test installs valgrind");
+        eprintln!("skipped: valgrind is not installed");
+        return None;
+    }
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--quiet"]);
+    Some(command)
+}
+
 fn instructions(calls: u64) -> u64 {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[builtin]\necho = true\n");
     let counted = yard.home().join("callgrind");
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--quiet"]);
+    let mut command = valgrind().unwrap();
     command.arg(format!("--callgrind-out-file={}", counted.display())).arg(toolyard_path());
     command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(yard.root()).env("HOME", yard.home());
     let server = Server::start(command);

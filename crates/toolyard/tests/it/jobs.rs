@@ -1,4 +1,4 @@
-//! Jobs on the real program: waiting by timing, keys, cancelling, restarts, other processes, `--url`.
+//! Jobs with the real program: timing, idempotency keys, cancellation, restarts, other processes, `--url`.
 
 use crate::support::{
     Kind, Server, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
@@ -42,8 +42,8 @@ fn each_timing_answers_as_it_says() {
         let (status, waited) = post(&server, timing, &[], "{}");
         assert_eq!((status, &waited["data"]["ok"]), (200, &json!(true)));
         let id = waited["meta"]["job_id"].as_str().unwrap();
-        let kept = job(&server, id, "");
-        assert_eq!((&kept["state"], &kept["outcome"]["data"]["ok"]), (&json!("complete"), &json!(true)));
+        let stored = job(&server, id, "");
+        assert_eq!((&stored["state"], &stored["outcome"]["data"]["ok"]), (&json!("complete"), &json!(true)));
     }
     for timing in ["async_long", "fire_and_forget"] {
         let (status, started) = post(&server, timing, &[], "{}");
@@ -123,32 +123,32 @@ fn another_process_can_see_and_cancel_a_job() {
 
 #[test]
 fn a_caller_who_leaves_before_the_answer_cancels_unless_there_is_a_key() {
-    let (yard, mark, kept) = (Yard::new(), marker(), marker());
+    let (yard, mark, keyed) = (Yard::new(), marker(), marker());
     shell(&yard, "left", &format!("sleep 1000; : {mark}"), json!({"timing": "async_short"}));
-    shell(&yard, "kept", &format!("sleep 1000; : {kept}"), json!({"timing": "async_short"}));
+    shell(&yard, "keyed", &format!("sleep 1000; : {keyed}"), json!({"timing": "async_short"}));
     let server = yard.serve();
     let mut leaver = server.client();
     leaver.write("POST", "/v1/tools/left", &[], b"{}").unwrap();
     let mut holder = server.client();
-    holder.write("POST", "/v1/tools/kept", &[("idempotency-key", "k")], b"{}").unwrap();
-    for mark in [&mark, &kept] {
+    holder.write("POST", "/v1/tools/keyed", &[("idempotency-key", "k")], b"{}").unwrap();
+    for mark in [&mark, &keyed] {
         eventually("it runs", TIMEOUT, || !processes_with(mark).is_empty());
     }
     drop((leaver, holder));
     assert_no_survivor(&mark, Duration::from_secs(2));
-    assert!(!processes_with(&kept).is_empty(), "the job with a key was cancelled");
+    assert!(!processes_with(&keyed).is_empty(), "the job with a key was cancelled");
     let list = server.get("/v1/jobs").json();
     let mut states: Vec<&str> =
         list["jobs"].as_array().unwrap().iter().map(|job| job["state"].as_str().unwrap()).collect();
-    // Which of the two connections was heard first is open.
+    // Either connection may have been served first.
     states.sort_unstable();
     assert_eq!(states, ["cancelled", "running"]);
     drop(server);
-    assert_no_survivor(&kept, Duration::from_secs(2));
+    assert_no_survivor(&keyed, Duration::from_secs(2));
 }
 
 #[test]
-fn what_a_killed_server_left_is_run_again_only_where_that_is_safe() {
+fn jobs_of_a_killed_server_run_again_only_where_that_is_safe() {
     let yard = Yard::new();
     let script = "cat >/dev/null; echo x >>ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
     for (name, safe) in [("safe", true), ("unsafe", false)] {
@@ -174,7 +174,7 @@ fn what_a_killed_server_left_is_run_again_only_where_that_is_safe() {
 }
 
 #[test]
-fn a_polite_stop_leaves_safe_work_for_the_next_and_ends_the_rest() {
+fn a_graceful_stop_leaves_repeatable_jobs_for_the_next_process_and_ends_the_rest() {
     let yard = Yard::new();
     let script = "cat >/dev/null; echo x >>ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
     for (name, safe) in [("safe", true), ("unsafe", false)] {
@@ -263,7 +263,7 @@ fn ctrl_c_stops_a_job_of_the_command_line() {
 }
 
 #[test]
-fn events_tell_of_every_change_from_a_cursor_on() {
+fn events_report_every_change_after_a_cursor() {
     let yard = Yard::new();
     shell(&yard, "slow", "echo '{\"data\":{}}'", json!({"timing": "async_short"}));
     let server = yard.serve();
@@ -326,10 +326,10 @@ fn batches_run_what_is_independent_at_once_and_hand_results_on() {
     assert!(started.elapsed() < Duration::from_millis(2400), "{:?}", started.elapsed());
     let before = yard.records().len();
     for (bad, what) in [
-        (json!({"calls": [{"id": "a", "tool": "upper", "arguments": {"text": {"$from": "a"}}}]}), "circle"),
+        (json!({"calls": [{"id": "a", "tool": "upper", "arguments": {"text": {"$from": "a"}}}]}), "cycle"),
         (
             json!({"calls": [{"id": "a", "tool": "upper", "arguments": {"text": {"$from": "z"}}}]}),
-            "not in it",
+            "depends on the unknown call 'z'",
         ),
         (json!({"calls": [{"id": "a", "tool": "nap"}, {"id": "b", "tool": "nothing"}]}), "nothing was run"),
     ] {

@@ -1,5 +1,5 @@
-//! The server is killed again and again while clients load it: no acknowledged job is lost, none that ended runs
-//! again, none that must not be repeated runs twice. The disk fills up and the clock jumps meanwhile.
+//! The server is killed repeatedly under load: no acknowledged job is lost, no finished job runs again, no
+//! non-repeatable job runs twice. Meanwhile the disk fills up and the clock jumps.
 
 use crate::support::{Client, Server, TIMEOUT, Yard, eventually, is_root};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Each writes to the ledger when it starts and when it ends.
+/// Each tool appends to the ledger file when it starts and when it ends.
 fn make_tools(yard: &Yard) {
     fs::create_dir(yard.path("out")).unwrap();
     fs::write(yard.path("out/ledger"), "").unwrap();
@@ -73,27 +73,27 @@ fn make_tools(yard: &Yard) {
     }
 }
 
-/// What the clients were told.
+/// Responses that the clients received.
 #[derive(Default)]
 struct Load {
     next: AtomicU64,
-    /// Calls without an answer: sent again with the same key, as a careful client does.
+    /// Calls without a response, which are sent again with the same key.
     unanswered: Mutex<Vec<u64>>,
     acknowledged: Mutex<HashMap<u64, Acknowledged>>,
-    /// The hashes that were given for stored content.
+    /// The hashes that were returned for stored content.
     stored: Mutex<HashMap<u64, String>>,
 }
 
-/// Base64 of content that only `n` has; some is larger than what is proven at once.
+/// Base64 of content that is unique to `n`; some is larger than one verified block.
 fn blob(n: u64) -> String {
     let size = if n.is_multiple_of(2) { 300 } else { 8_000 };
-    // Twelve digits are three bytes four times over, and digits are base64.
+    // Twelve digits are valid base64 without padding.
     format!("{n:012}").repeat(size)
 }
 
 struct Acknowledged {
     job: String,
-    /// The result came with the answer.
+    /// The result came with the response.
     ended: bool,
 }
 
@@ -111,7 +111,7 @@ impl Load {
             let path = format!("/v1/tools/{}", tool_of(n));
             let key = format!("key-{n}");
             let stores = tool_of(n) == "cas_store";
-            // Storing is the same however often it is done, so it needs no key and makes no job.
+            // Storing is idempotent, so it needs no key and creates no job.
             let headers: &[(&str, &str)] = if stores { &[] } else { &[("idempotency-key", &key)] };
             let body =
                 if stores { json!({"data": blob(n), "mime_type": "text/plain"}) } else { json!({"n": n}) };
@@ -119,7 +119,7 @@ impl Load {
             let answer = sent.and_then(|()| client.read());
             match answer {
                 Ok(answer) if matches!(answer.status, 200 | 202) => self.acknowledge(n, &answer.json(), yard),
-                // Refused: the disk is full, or too many are open. Nothing was promised.
+                // Refused: the disk is full, or too many jobs are open. Nothing was acknowledged.
                 Ok(_) => {
                     self.unanswered.lock().unwrap().push(n);
                     std::thread::sleep(Duration::from_millis(5));
@@ -159,7 +159,7 @@ fn start(yard: &Yard, disk: Option<&SmallDisk>, round: u64) -> Server {
         None => yard.command(),
     };
     command.args(["serve", "--listen", "127.0.0.1:0"]);
-    // A day ahead, a day behind, as it is: each start sees the clock jump.
+    // A day ahead, a day behind, unchanged: the clock jumps at each start.
     if let (Some(library), Some(jump)) = (faketime(), [None, Some("+1d"), Some("-1d")][(round % 3) as usize])
     {
         command.env("LD_PRELOAD", library).env("FAKETIME", jump).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -167,7 +167,7 @@ fn start(yard: &Yard, disk: Option<&SmallDisk>, round: u64) -> Server {
     Server::start(command)
 }
 
-/// Every job comes to an end by itself once the server is left alone.
+/// Waits until every job has finished.
 fn settle(server: &Server) {
     eventually("every job is over", TIMEOUT * 4, || {
         let open = server.get("/v1/jobs?state=pending,running,input_required&limit=1").json();
@@ -265,7 +265,7 @@ impl SmallDisk {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-m", "--"]).arg(program.get_program());
         command.env_clear().envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        // Entering a mount namespace forgets the working folder.
+        // Entering a mount namespace resets the working folder.
         command.args([Path::new("--yard"), &yard.root()]);
         command
     }
@@ -299,7 +299,7 @@ fn faketime() -> Option<PathBuf> {
     Some(PathBuf::from(folder)).filter(|library| library.exists())
 }
 
-/// Xorshift: a failing round can be had again.
+/// Xorshift, so that a failing round can be repeated.
 struct Random(u64);
 
 impl Random {

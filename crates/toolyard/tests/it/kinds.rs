@@ -1,4 +1,4 @@
-//! Every kind of tool: the example yard, and what `toolyard new` makes.
+//! Every kind of tool: the example yard, and the tools that `toolyard new` creates.
 
 use crate::support::{CommandOutput, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const KINDS: &[&str] = &["python", "cli", "node", "php", "http", "process", "binary", "python-uv-script"];
 
-/// The example yard on a port of its own, so that nothing else on the machine answers for it.
+/// The example yard on a free port, so that no other server on the machine answers.
 fn example_yard() -> (Yard, u16) {
     let yard = crate::examples::copy();
     let port = free_port();
@@ -22,7 +22,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// uv needs the machine's own settings for the package index, and a moment to fetch.
+/// uv needs the machine's settings for the package index, and time to download.
 fn run(yard: &Yard, arguments: &[&str]) -> CommandOutput {
     let mut command = yard.command();
     let passed = |name: &str| {

@@ -1,6 +1,6 @@
-//! Everything that is promised, tried on the real program: real files, real processes, real sockets.
+//! Integration tests of the program: real files, real processes, real sockets.
 //!
-//! One binary, so that it is linked once. A test states what a user sees; what it needs for that is in `support`.
+//! One test binary, so that it is linked once. Tests describe what a user sees; helpers are in `support`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,3 +52,4 @@ mod streams;
 mod support;
 mod trees;
 mod values;
+mod walk;

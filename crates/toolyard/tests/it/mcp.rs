@@ -1,4 +1,4 @@
-//! MCP with the real program: real tools behind it, real clients that go away, real signals.
+//! MCP with the real program: real tools, clients that disconnect, signals.
 
 use crate::support::{
     Client, Kind, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with, signal,
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-/// A request as 2026-07-28 demands it.
+/// A request of revision 2026-07-28.
 pub fn stateless(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -72,7 +72,7 @@ fn a_session_that_ends_takes_its_tools_with_it() {
         &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hang"}}),
     );
     eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
-    // The connection alone is not the session.
+    // Closing a connection does not end the session.
     drop(client);
     std::thread::sleep(Duration::from_millis(500));
     assert!(!processes_with(&marker).is_empty());
@@ -194,7 +194,7 @@ impl Drop for Pipes {
 #[test]
 fn pipes_carry_messages_and_nothing_else() {
     let yard = Yard::new();
-    // A file that is reported as broken: on stderr, not between the messages.
+    // A broken file is reported on stderr, not between the messages.
     yard.file("tools/broken.tool.yaml", "id: [");
     yard.shell(Kind::Cli, "chatty", "echo noise >&2; echo '{\"n\": 12345678901234567890}'");
     let mut pipes = Pipes::start(&yard);

@@ -1,4 +1,4 @@
-//! Output without end: it is cut while it streams, and the server's memory stays flat.
+//! Endless output: it is stopped at the limit while it streams, and the server's memory stays flat.
 
 use crate::support::{Kind, Yard, assert_no_survivor, marker};
 use serde_json::json;
@@ -42,7 +42,7 @@ fn ten_gigabytes_of_output_are_cut_at_the_cap_without_filling_memory() {
 }
 
 #[test]
-fn endless_words_on_stderr_do_not_fill_memory_either() {
+fn endless_output_on_stderr_does_not_fill_memory_either() {
     let (yard, marker) = (Yard::new(), marker());
     let flood = "tr '\\0' x </dev/zero >&2";
     yard.tool(Kind::Cli, "flood", &["/bin/sh", "-c", flood, &marker], json!({"timeoutMs": 1000}));

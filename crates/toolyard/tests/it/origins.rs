@@ -34,7 +34,7 @@ fn an_unknown_tool_is_an_error() {
 }
 
 #[test]
-fn an_error_object_is_a_failure_whoever_prints_it() {
+fn an_error_object_is_a_failure_for_every_kind() {
     let yard = Yard::new();
     python(
         &yard,
@@ -59,7 +59,7 @@ fn a_function_sees_only_the_listed_variables() {
     let seen: Vec<&str> =
         envelope["data"]["result"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
     assert!(seen.contains(&"CHOSEN") && !seen.contains(&"SECRET") && !seen.contains(&"HOME"), "{seen:?}");
-    // LC_CTYPE is Python's own doing.
+    // Python itself sets LC_CTYPE.
     let known = ["CHOSEN", "LANG", "PATH", "PYTHONPATH", "LC_CTYPE"];
     assert!(seen.iter().all(|name| known.contains(name)), "{seen:?}");
 }
@@ -68,13 +68,13 @@ fn a_function_sees_only_the_listed_variables() {
 fn a_cache_hit_does_not_skip_validation() {
     let yard = Yard::new();
     let extra = "deterministic: true\ntemplating: {cacheKey: same}\nschema:\n  input: {type: object, properties: {n: {type: integer}}}\n";
-    python(&yard, "kept", "def run(n):\n    return n\n", extra);
-    assert_eq!(yard.call("kept", &json!({"n": 1})).0.code, 0);
-    let (ran, envelope) = yard.call("kept", &json!({"n": "text"}));
+    python(&yard, "cached", "def run(n):\n    return n\n", extra);
+    assert_eq!(yard.call("cached", &json!({"n": 1})).0.code, 0);
+    let (ran, envelope) = yard.call("cached", &json!({"n": "text"}));
     assert_eq!(ran.code, 3, "{envelope}");
     assert_eq!(envelope["error"]["error_details"]["violations"][0]["pointer"], "/n");
-    // The key says "same", and so it is.
-    let (_, envelope) = yard.call("kept", &json!({"n": 2}));
+    // Both calls have the same cache key.
+    let (_, envelope) = yard.call("cached", &json!({"n": 2}));
     assert_eq!(envelope["data"]["result"], 1);
 }
 
@@ -103,11 +103,11 @@ fn references_inside_a_schema_work_and_circles_are_refused() {
     let pointers: Vec<&str> = violations.iter().map(|v| v["pointer"].as_str().unwrap()).collect();
     assert_eq!(pointers, ["/a", "/b"], "{envelope}");
     let checked = yard.run(&["check"]).expect(3).stdout;
-    assert!(checked.contains("in a circle: ") && checked.contains("nothing is fetched"), "{checked}");
+    assert!(checked.contains("in a cycle: ") && checked.contains("nothing is fetched"), "{checked}");
 }
 
 #[test]
-fn a_function_that_raises_runs_once_and_keeps_its_words() {
+fn a_function_that_raises_runs_once_and_its_message_is_reported() {
     let yard = Yard::new();
     let code = "def run():\n    open('ran', 'a').write('x')\n    print('to the log')\n    raise ValueError('the third row is empty')\n";
     python(&yard, "raises", code, "sandbox: {fs: {write: [.]}}\n");

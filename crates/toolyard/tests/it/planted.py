@@ -1,4 +1,4 @@
-"""A tool that tells the secret it was given, in the way it is asked to."""
+"""A tool that leaks its secret in the way that its argument names."""
 import base64, json, os, re, sys, urllib.parse, urllib.request
 
 

@@ -1,6 +1,6 @@
-//! A planted secret appears nowhere but where it was put: no answer, no record, no file, no core dump.
+//! A planted secret appears only where it was stored: in no response, record, file or core dump.
 //!
-//! These tests look at once, in their own yards. `scripts/test` looks again after all tests, everywhere.
+//! These tests search their own yards; `scripts/test` searches all files after all tests.
 
 use crate::support::{CommandOutput, Server, Upstream, Yard, planted, response, signal};
 use serde_json::json;
@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Tells the variable in the way its argument asks for.
+/// Leaks the variable in the way that its argument names.
 const LEAK: &str = include_str!("planted.py");
 
 const LEAK_METHODS: &[&str] =
     &["raw", "base64", "unpadded", "url", "hex", "json", "given", "stderr", "long", "error", "host"];
 
-/// Two tools of the same code: `leak` is given the secret `my_key`, `other` is not.
+/// Two tools with the same code: `leak` gets the secret `my_key`, `other` does not.
 pub fn leaking_yard(yard: Yard) -> Yard {
     let tool = |name: &str, extra: &str| {
         yard.file(
@@ -25,14 +25,14 @@ pub fn leaking_yard(yard: Yard) -> Yard {
         );
     };
     yard.file("tools/leak.py", LEAK);
-    // A list of hosts, so that the proxy hears of the secret too.
+    // With a list of hosts, so that the secret reaches the proxy too.
     let more = "deterministic: true\nsandbox: {network: [allowed.invalid]}\n";
     tool("leak", &format!("{more}secrets: {{API_KEY: \"secret:my_key\"}}\n"));
     tool("other", "");
     yard
 }
 
-/// `toolyard secret set`, which takes the value from stdin alone.
+/// Runs `toolyard secret set`, which reads the value from stdin only.
 #[track_caller]
 pub fn set(yard: &Yard, name: &str, value: &str) -> CommandOutput {
     let mut command = yard.command();
@@ -55,11 +55,11 @@ pub fn set(yard: &Yard, name: &str, value: &str) -> CommandOutput {
 pub fn assert_hidden(what: &str, text: &[u8]) {
     for form in forms() {
         let found = text.windows(form.len()).any(|window| window == form.as_bytes());
-        assert!(!found, "{what} holds {form}: {}", String::from_utf8_lossy(text));
+        assert!(!found, "{what} contains {form}: {}", String::from_utf8_lossy(text));
     }
 }
 
-/// The value as programs that know nothing of us encode it.
+/// The value in the encodings that other programs use.
 fn forms() -> &'static [String] {
     static FORMS: OnceLock<Vec<String>> = OnceLock::new();
     FORMS.get_or_init(encode)
@@ -112,13 +112,13 @@ fn from_the_kernels_keyring_it_is_in_no_answer_no_record_and_no_file() {
     assert_never_leaked(&leaking_yard(Yard::without_secret()));
 }
 
-/// A tool that does all it can to tell, by every way a call takes and can fail.
+/// Calls a tool that leaks in every way, through every interface, in success and failure.
 fn assert_never_leaked(yard: &Yard) {
     let value = planted::secret();
     let server = yard.serve();
     for how in LEAK_METHODS {
         for tool in ["leak", "other"] {
-            // What a caller sends may hold a secret too.
+            // Arguments may contain a secret too.
             let arguments = json!({"how": how, "given": format!("x{value}x")}).to_string();
             let answer = server.post(tool, &arguments);
             assert_hidden(&format!("the answer of {tool} {how}"), &answer.body);
@@ -147,7 +147,7 @@ fn assert_never_leaked(yard: &Yard) {
     yard.run(&["audit", "verify"]).expect(0);
 }
 
-/// Calls that reach no tool are answered and recorded as well.
+/// Calls that are refused before a tool runs are answered and recorded as well.
 fn refused_calls(yard: &Yard, server: &Server, value: &str) {
     for (tool, arguments) in [("nothere", json!({"x": value})), (value, json!({})), ("leak", json!(value))] {
         let ran = yard.run(&["call", tool, &arguments.to_string()]);
@@ -158,9 +158,9 @@ fn refused_calls(yard: &Yard, server: &Server, value: &str) {
     }
 }
 
-/// What a server does with a header it was sent is not ours to choose.
+/// An upstream server may repeat a header that it received.
 #[test]
-fn an_upstream_that_repeats_it_is_not_believed() {
+fn a_secret_that_an_upstream_repeats_is_redacted() {
     let value = planted::plain_part();
     for (status, body) in [
         ("200 OK", format!("{{\"token\": \"{value}\"}}")),
@@ -186,11 +186,11 @@ fn an_upstream_that_repeats_it_is_not_believed() {
     }
 }
 
-/// Memory that a crash writes to disk holds every secret the process had.
+/// A core dump would contain every secret of the process.
 #[test]
-fn neither_the_daemon_nor_a_tool_without_walls_leaves_a_core_dump() {
+fn neither_the_server_nor_a_tool_without_a_sandbox_leaves_a_core_dump() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the calls read and write `limit` alone. Children take the limit over.
+    // SAFETY: the calls read and write `limit` alone. Children inherit the limit.
     unsafe {
         libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
         limit.rlim_cur = limit.rlim_max;
@@ -199,12 +199,12 @@ fn neither_the_daemon_nor_a_tool_without_walls_leaves_a_core_dump() {
     let yard = Yard::new();
     let abort = "import os\ndef run():\n    os.abort()\n";
     yard.file("tools/crash.py", abort);
-    for (name, walls) in [("open", "none"), ("boxed", "{fs: {write: ['.']}}")] {
-        let head = format!("id: {name}\nkind: python\nentry: tools.crash:run\nsandbox: {walls}\n");
+    for (name, sandbox) in [("open", "none"), ("sandboxed", "{fs: {write: ['.']}}")] {
+        let head = format!("id: {name}\nkind: python\nentry: tools.crash:run\nsandbox: {sandbox}\n");
         yard.file(&format!("tools/{name}.tool.yaml"), head + "secrets: {KEY: \"secret:planted\"}\n");
     }
     let mut server = yard.serve();
-    for tool in ["open", "boxed"] {
+    for tool in ["open", "sandboxed"] {
         let answer = server.post(tool, "{}").json();
         assert!(answer.to_string().contains("SIGABRT"), "{answer}");
     }
@@ -216,7 +216,7 @@ fn neither_the_daemon_nor_a_tool_without_walls_leaves_a_core_dump() {
     assert!(cores.is_empty(), "{cores:?}");
 }
 
-/// A session keyring of this thread's own, which every program it starts gets too. `false` where there are none.
+/// Adds the value to a new session keyring, which children inherit. `false` where keyrings are missing.
 fn put_in_keyring(name: &str, value: &str) -> bool {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     const SESSION_KEYRING: libc::c_long = -3;

@@ -5,14 +5,14 @@ use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, planted};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The example that ships.
+/// The example in the repository.
 fn example() -> Yard {
     let yard = Yard::new();
     copy_folder(&crate::docs::repository().join("examples/prompts"), &yard.root());
     yard
 }
 
-/// A stateless request, answered at once.
+/// Sends a stateless request and reads the response.
 fn ask(client: &mut Client, method: &str, params: Value) -> Value {
     send(client, method, params);
     client.read().unwrap().json()
@@ -45,7 +45,7 @@ fn text(answer: &Value) -> &str {
     answer["result"]["messages"][0]["content"]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Opens a stream that tells of changed prompts.
+/// Opens a stream of prompt list changes.
 fn listen(server: &Server) -> Client {
     let mut listener = server.client();
     send(&mut listener, "subscriptions/listen", json!({"notifications": {"promptsListChanged": true}}));
@@ -82,13 +82,13 @@ fn commands_list_and_fill_prompts() {
     assert_eq!(filled["messages"][1]["role"], "assistant");
     assert_eq!(filled["messages"][2]["content"], json!({"type": "text", "text": "a\"b"}));
     for (arguments, code, said) in [
-        (&["writing.draft"][..], 3, "\"topic\" is a required property"),
+        (&["writing.draft"][..], 3, "missing property 'topic'"),
         (&["writing.draft", "topic=x", "words=many"], 3, "'words' must be integer"),
         (&["writing.draft", "topic=x", "extra=1"], 3, "'extra' was unexpected"),
-        (&["writing.draft@9", "topic=x"], 4, "there are 1, 2"),
-        (&["writing.draft@x", "topic=x"], 3, "\"x\" is no version"),
+        (&["writing.draft@9", "topic=x"], 4, "available versions: 1, 2"),
+        (&["writing.draft@x", "topic=x"], 3, "\"x\" is not a version"),
         (&["nothing"], 4, "there is no prompt 'nothing'"),
-        (&["release_note"], 3, "\"version\" is a required property"),
+        (&["release_note"], 3, "missing property 'version'"),
     ] {
         let ran = yard.run(&[&["prompt", "get"], arguments].concat());
         assert!(ran.code == code && ran.stderr.contains(said), "{arguments:?}: {ran:?}");
@@ -129,7 +129,7 @@ fn mcp_clients_of_both_eras_list_and_fill_prompts() {
 }
 
 #[test]
-fn a_tool_that_makes_a_prompt_passes_the_whole_pipeline() {
+fn a_tool_that_produces_a_prompt_passes_the_whole_pipeline() {
     let yard = example();
     yard.shell(Kind::Cli, "leaky", "printf '\"%s\"' \"$(printf %s \"$PLANTED\" | sed 's/\"/\\\\\"/g')\"");
     yard.file("prompts/REGISTRY.yaml", "writing: {release_note: [1]}\nown: {leaky: [1], gone: [1]}\n");
@@ -139,7 +139,7 @@ fn a_tool_that_makes_a_prompt_passes_the_whole_pipeline() {
     assert!(
         check
             .stdout
-            .contains("warning: prompts/packs/own/gone.spec.yaml:2:7: the tool 'vanished' is not there")
+            .contains("warning: prompts/packs/own/gone.spec.yaml:2:7: the tool 'vanished' was not found")
     );
     let server = yard.serve();
     let filled = get(&server, "release_note", json!({"version": "1.0"}));
@@ -152,7 +152,7 @@ fn a_tool_that_makes_a_prompt_passes_the_whole_pipeline() {
     assert!(!echoed.to_string().contains(&planted::plain_part()), "the secret is in the prompt");
     let gone = get(&server, "own.gone", json!({}));
     assert!(
-        gone["error"]["message"].as_str().unwrap().contains("'vanished' that makes the prompt"),
+        gone["error"]["message"].as_str().unwrap().contains("'vanished' that builds the prompt"),
         "{gone}"
     );
     let tools: Vec<Value> = yard.records().into_iter().filter(|record| record["kind"] == "begin").collect();
@@ -194,8 +194,8 @@ fn arguments_are_completed_from_lists_choices_and_tools() {
 }
 
 #[test]
-fn edits_are_served_without_a_restart_and_told_to_those_who_listen() {
-    // Without prompts at first: a folder that comes later comes with everything in it.
+fn edits_are_served_without_a_restart_and_sent_to_subscribers() {
+    // Without prompts at first: a folder that is added later is watched with its content.
     let yard = Yard::new();
     let server = yard.serve();
     assert_eq!(ask(&mut server.client(), "prompts/list", json!({}))["result"]["prompts"], json!([]));

@@ -1,4 +1,4 @@
-//! `toolyard state`: room is given back for what nothing names, and for nothing else.
+//! `toolyard state`: only unreferenced blobs are removed.
 
 use crate::support::Yard;
 use serde_json::{Value, json};
@@ -28,10 +28,10 @@ fn prune(yard: &Yard, words: &[&str]) -> Value {
 }
 
 #[test]
-fn only_old_blobs_that_nothing_names_are_removed() {
+fn only_old_unreferenced_blobs_are_removed() {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[builtin]\ncas = true\nartifacts = true\n");
-    assert!(yard.run(&["state", "prune"]).expect(0).stderr.contains("keeps nothing yet"));
+    assert!(yard.run(&["state", "prune"]).expect(0).stderr.contains("nothing is stored"));
     let [lost, young, named] = ["bG9zdA==", "eW91bmc=", "bmFtZWQ="].map(|text| stored(&yard, text));
     yard.file("named.txt", "named");
     let (ran, made) =

@@ -1,4 +1,4 @@
-//! Secrets: who gets them, how they are declared and stored. That they appear nowhere else is tried in `planted`.
+//! Secrets: which tools get them, how they are declared and stored. Leaks are tested in `planted`.
 
 use crate::planted::{assert_hidden, leaking_yard, set};
 use crate::support::{Kind, TIMEOUT, Upstream, Yard, planted, response, run_for};
@@ -22,7 +22,7 @@ fn only_the_tool_that_declares_a_secret_gets_it() {
     for name in ["size_cli", "size_process"] {
         assert!(yard.call(name, &json!({})).1["data"]["length"].as_u64().unwrap() >= 30, "{name}");
     }
-    // The daemon's environment comes first, and reaches no one else either.
+    // A variable of the server takes precedence and reaches no other tool.
     let with_variable = |tool: &str, how: &str| {
         let mut command = yard.command();
         command.args(["call", tool, &format!("how={how}"), "--json"]);
@@ -87,8 +87,8 @@ fn declarations_are_checked_and_a_value_in_their_place_is_not_repeated() {
         ("secrets: {KEY: sk-live-0123456789}", "must refer to a secret"),
         ("secrets: {KEY: \"secret:a/b\"}", "must refer to a secret"),
         ("secrets: {KEY: 123456789}", "must refer to a secret"),
-        ("secrets: {\"A B\": \"secret:x\"}", "no name for a variable"),
-        ("secrets: {TOOLYARD_CONTEXT: \"secret:x\"}", "no name for a variable"),
+        ("secrets: {\"A B\": \"secret:x\"}", "not an allowed variable name"),
+        ("secrets: {TOOLYARD_CONTEXT: \"secret:x\"}", "not an allowed variable name"),
         ("secrets: [x]", "must be a map"),
         ("env: [KEY]\nsecrets: {KEY: \"secret:x\"}", "both passed on and a secret"),
         ("env: [TOOLYARD_SECRET_X]", "which holds a secret"),

@@ -1,4 +1,4 @@
-//! MCP on a WebSocket as clients meet it, well-behaved and hostile ones.
+//! MCP on a WebSocket, with well-behaved and hostile clients.
 
 use crate::support::{
     Frame, Kind, Server, TIMEOUT, WebSocket, Yard, assert_no_survivor, eventually, marker, processes_with,
@@ -77,7 +77,7 @@ fn broken_frames_end_the_connection_with_their_code() {
         ("too large in parts", long.concat(), 1009),
     ] {
         let mut socket = WebSocket::connect(&server.address);
-        // The server does not take all of what is too much.
+        // The server may close before it has read everything.
         let _ = socket.write(&bytes);
         match socket.read() {
             Frame::Close(code, reason) => {
@@ -99,7 +99,7 @@ fn broken_frames_end_the_connection_with_their_code() {
 }
 
 #[test]
-fn a_client_that_hangs_up_takes_its_calls_along() {
+fn a_client_that_disconnects_cancels_its_calls() {
     let (_yard, marker, server) = hanging();
     let mut socket = WebSocket::connect(&server.address);
     socket.write(&call("hang")).unwrap();
@@ -109,14 +109,14 @@ fn a_client_that_hangs_up_takes_its_calls_along() {
 }
 
 #[test]
-fn a_client_that_answers_no_ping_is_cut() {
+fn a_client_that_answers_no_ping_is_disconnected() {
     let (_yard, marker, server) = hanging();
     let mut socket = WebSocket::connect(&server.address);
     socket.write(&call("hang")).unwrap();
     eventually("the tool runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let started = Instant::now();
     assert_eq!(socket.read(), Frame::Ping);
-    // One answer keeps it for as long as another ping takes.
+    // One pong keeps the connection until the next ping times out.
     socket.write(&WebSocket::frame(0x8A, b"")).unwrap();
     assert_eq!(socket.read(), Frame::Ping);
     assert_eq!(socket.read(), Frame::Close(1008, "a ping was not answered in time".into()));
@@ -178,7 +178,7 @@ fn sessions_of_every_kind_share_one_bound() {
 }
 
 #[test]
-fn a_client_that_never_says_anything_loses_its_place() {
+fn a_client_that_never_sends_anything_is_disconnected() {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[server]\nsession_idle_ms = 1000\n");
     let server = yard.serve();
@@ -194,7 +194,7 @@ fn a_client_that_never_says_anything_loses_its_place() {
     assert_eq!(silent.read(), Frame::Close(1001, "the session is over".into()));
     assert!(stream.named_event().unwrap().is_none(), "the stream has an end");
     speaking.write(&WebSocket::text(&ping)).unwrap();
-    assert_eq!(message(&mut speaking)["id"], 1, "whoever has spoken stays as long as its connection");
+    assert_eq!(message(&mut speaking)["id"], 1, "a client that has sent a message stays connected");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Legacy HTTP+SSE as clients meet it, well-behaved and hostile ones.
+//! Legacy HTTP+SSE, with well-behaved and hostile clients.
 
 use crate::support::{
     Client, Kind, Server, TIMEOUT, Yard, assert_no_survivor, eventually, marker, processes_with,
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// An open stream and where to POST.
+/// An open stream and the path to POST to.
 struct Stream {
     client: Client,
     endpoint: String,
@@ -81,7 +81,7 @@ fn what_is_no_message_of_an_open_session_is_refused() {
         ("POST", &stream.endpoint, &[JSON[0], ("origin", "https://evil.example")], ping, 403),
     ] {
         let mut client = server.client();
-        // The server need not read to the end what is too large.
+        // The server may close before it has read the whole body.
         let _ = client.write(method, path, headers, body);
         assert_eq!(client.head().unwrap().status, status, "{method} {path} {headers:?}");
     }
@@ -115,7 +115,7 @@ fn a_reader_that_stops_reading_is_cut_and_costs_little_memory() {
         "params": {"name": "yard.echo", "arguments": {"message": filler}}})
     .to_string();
     let before = server.peak_memory_kb();
-    // Nothing is read from here on. Every answer would be 60 kB and more; POSTs wait when the backlog is full.
+    // Nothing is read from here on. Every response is over 60 kB; POSTs wait when the queue is full.
     let posted = std::thread::scope(|scope| {
         let post = || {
             let mut posted = 0;

@@ -52,7 +52,7 @@ impl Tree {
         assert_no_survivor(&self.marker, limit);
     }
 
-    /// The ends of its calls, as the audit log tells them.
+    /// The status of its calls, from the audit log.
     fn ends(&self) -> Vec<String> {
         let records = self.yard.records();
         let ends = records.iter().filter(|record| record["kind"] == "end");
@@ -73,7 +73,7 @@ fn no_survivor_after_a_timeout() {
     in_every_way(|run_as, kind| {
         let tree = Tree::start(run_as, kind, 1000);
         let (ran, envelope) = tree.yard.call("hostile", &json!({}));
-        // When the caller has its answer, the tree is dead already.
+        // The tree is killed before the response is sent.
         tree.assert_dead(Duration::ZERO);
         assert_eq!(
             (ran.code, &envelope["error"]["error_details"]["code"]),
@@ -110,7 +110,7 @@ fn no_survivor_after_the_http_caller_went_away() {
         client.write("POST", "/mcp/tool/hostile", &[], b"{}").unwrap();
         tree.wait_until_running();
         drop(client);
-        // The promise is one second; the rest is for a machine that is busy with other tests.
+        // The documented limit is one second; the rest is slack for a busy machine.
         tree.assert_dead(Duration::from_secs(2));
         assert_eq!(server.get("/healthz").status, 200, "{run_as:?} {kind:?}");
         assert_eq!(server.stop(), 0);
@@ -154,8 +154,8 @@ fn no_survivor_2_s_after_kill_9_of_the_server() {
 fn a_tree_that_never_stops_forking_dies_too() {
     for run_as in RunAs::all() {
         let (yard, marker) = (Yard::of(run_as), marker());
-        // Eight chains in which each process lives for a moment and leaves the next one behind: whoever is killed has
-        // an heir already. Never more than a few at a time, which spares the machine.
+        // Eight chains in which each process forks its successor and exits, so that a killed process already
+        // has a successor. Only a few run at a time.
         let chains = "use POSIX; $SIG{TERM} = 'IGNORE';
                       for (1..8) { next if fork; while (1) { exit if fork; setsid(); select undef, undef, undef, .005 } }
                       sleep 1 while 1";

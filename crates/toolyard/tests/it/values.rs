@@ -1,4 +1,4 @@
-//! Whatever a caller sends stays data: as an argument, in a URL, in a header, in a cache key.
+//! Values that a caller sends stay data: as an argument, in a URL, in a header, in a cache key.
 
 use crate::support::{Upstream, Yard};
 use serde_json::{Value, json};

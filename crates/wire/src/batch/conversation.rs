@@ -1,4 +1,5 @@
-//! The conversation form: `messages` and `tool_calls` with JSON-RPC requests inside; the answer is the history they make.
+//! The conversation form of a batch: `messages` and `tool_calls` with JSON-RPC requests; the response is the
+//! extended message history.
 
 use super::references::References;
 use super::{RawCall, Request, check_count, dependencies, refuse, with_call_number};
@@ -9,28 +10,28 @@ use toolyard_formats::json::{self, Object};
 use toolyard_protocol::batch::Action;
 use toolyard_protocol::{Error, Outcome};
 
-/// The messages that came with the request, and what each call was, for the history.
+/// The messages and calls of the request, from which the history is written.
 pub struct Conversation {
-    /// Raw messages, passed on as they are.
+    /// Raw messages, passed through unchanged.
     messages: Vec<Bytes>,
     requests: Vec<Bytes>,
     reads: Vec<bool>,
 }
 
 impl Conversation {
-    /// The history: what was there, then for each call the request and its response. A resource comes back as
-    /// `system`, a tool's result as `tool`.
+    /// The history: the messages of the request, then the request and response of each call. A resource has
+    /// the role `system`, a tool's result the role `tool`.
     pub fn write(&self, outcomes: &[Outcome]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut object = Object::new(&mut out);
         let list = object.member("messages");
         list.push(b'[');
         let mut messages = self.messages.iter().map(|raw| raw.to_vec()).collect::<Vec<_>>();
-        for ((request, read), end) in self.requests.iter().zip(&self.reads).zip(outcomes) {
+        for ((request, read), outcome) in self.requests.iter().zip(&self.reads).zip(outcomes) {
             messages.push(message("assistant", &String::from_utf8_lossy(request)));
-            let text = match end.error() {
+            let text = match outcome.error() {
                 Some(error) => format!("error[{}]: {}", error.code(), error.message),
-                None => render::plain(end),
+                None => render::plain(outcome),
             };
             messages.push(message(if *read { "system" } else { "tool" }, &text));
         }
@@ -55,7 +56,7 @@ struct RpcRequest {
     jsonrpc: String,
     method: String,
     id: String,
-    // Read again from the text, so that arguments stay as they were written.
+    // Parsed from the raw text later, so that arguments stay unchanged.
     #[serde(rename = "params")]
     _params: serde_json::Value,
 }
@@ -85,7 +86,7 @@ pub fn read(bytes: &Bytes) -> Result<Request, Error> {
     Ok(Request { batch: dependencies::build_batch(raw_calls)?, conversation })
 }
 
-/// `{"resource_call": {…}}` or `{"tool_call": {…}}`; the flag says which.
+/// `{"resource_call": {…}}` or `{"tool_call": {…}}`; the flag is true for a resource.
 fn read_rpc(call: &Bytes) -> Result<(RpcRequest, Bytes, bool), Error> {
     let resource = member(call, "resource_call")?;
     let (raw, read) = match (resource, member(call, "tool_call")?) {
@@ -105,7 +106,7 @@ fn read_call(rpc: RpcRequest, raw: &Bytes, read: bool, ids: &[String]) -> Result
     let params = member(raw, "params")?.ok_or_else(|| refuse("'params' is missing"))?;
     let text = |name: &str| -> Result<String, Error> {
         let raw = member(&params, name)?.ok_or_else(|| refuse(format!("'params.{name}' is missing")))?;
-        serde_json::from_slice(&raw).map_err(|_| refuse(format!("'params.{name}' must be a text")))
+        serde_json::from_slice(&raw).map_err(|_| refuse(format!("'params.{name}' must be a string")))
     };
     if read {
         let references = References::find_placeholders(json::arguments(Bytes::from_static(b"{}"))?, &[])?;
@@ -136,11 +137,11 @@ fn names(raw: &[u8]) -> Result<Vec<String>, Error> {
 
 fn member(object: &Bytes, name: &str) -> Result<Option<Bytes>, Error> {
     let members = json::members(object).map_err(|parse_error| refuse(parse_error.to_string()))?;
-    let members = members.ok_or_else(|| refuse("an object was expected"))?;
+    let members = members.ok_or_else(|| refuse("expected an object"))?;
     Ok(members.into_iter().find(|(key, _)| key == name).map(|(_, range)| object.slice(range)))
 }
 
-/// The object without one member, the others as they were written.
+/// The object without one member; the others are unchanged.
 fn without(object: &Bytes, name: &str) -> Result<Vec<u8>, Error> {
     let members =
         json::members(object).map_err(|parse_error| refuse(parse_error.to_string()))?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Turns the names of a batch into indices, and refuses what could never run.
+//! Resolves the ids of a batch to indices and rejects unknown ids, duplicates and cycles.
 
 use super::{RawCall, refuse};
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ pub fn build_batch(raw_calls: Vec<RawCall>) -> Result<Batch, Error> {
         }
     }
     let needs = raw_calls.iter().map(|call| needs(call, &indices)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(circle) = find_cycle(&needs) {
-        let names: Vec<String> = circle.iter().map(|&index| escape_control(&raw_calls[index].id)).collect();
-        return Err(refuse(format!("calls wait for each other in a circle: {}", names.join(" → "))));
+    if let Some(cycle) = find_cycle(&needs) {
+        let names: Vec<String> = cycle.iter().map(|&index| escape_control(&raw_calls[index].id)).collect();
+        return Err(refuse(format!("calls depend on each other in a cycle: {}", names.join(" → "))));
     }
     let index_of = |name: &str| indices.get(name).copied();
     Ok(Batch {
@@ -36,7 +36,7 @@ fn needs(call: &RawCall, indices: &HashMap<String, usize>) -> Result<Vec<usize>,
     for name in call.references.names().chain(call.depends.iter().map(String::as_str)) {
         let Some(&index) = indices.get(name) else {
             let error = refuse(format!(
-                "call '{}' needs '{}', which is not in it",
+                "call '{}' depends on the unknown call '{}'",
                 escape_control(&call.id),
                 escape_control(name)
             ));
@@ -52,7 +52,7 @@ fn needs(call: &RawCall, indices: &HashMap<String, usize>) -> Result<Vec<usize>,
     Ok(needs)
 }
 
-/// Some circle, if there is one: steps are removed as their needs are, and what stays has one.
+/// A cycle, if there is one: topological sorting removes every step that is not on or behind a cycle.
 fn find_cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut left: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependants = vec![Vec::new(); needs.len()];
@@ -70,7 +70,7 @@ fn find_cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     }
     let mut step = (0..needs.len()).find(|&step| left[step] > 0)?;
     let mut path = Vec::new();
-    // Each step of the rest needs another of the rest, so the walk comes back.
+    // Every remaining step depends on another remaining one, so the walk must repeat a step.
     while !path.contains(&step) {
         path.push(step);
         step = *needs[step].iter().find(|&&need| left[need] > 0)?;

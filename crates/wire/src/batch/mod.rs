@@ -12,10 +12,10 @@ use toolyard_formats::json::{self, Object};
 use toolyard_protocol::batch::{Action, Batch, Step};
 use toolyard_protocol::{Error, ErrorKind, Outcome};
 
-/// Calls in one batch.
+/// The maximum number of calls in a batch.
 pub const MAX_CALLS: usize = 256;
 
-/// A batch and, when it came in the conversation form, the messages it continues.
+/// A batch and, in the conversation form, the messages it continues.
 pub struct Request {
     pub batch: Batch,
     pub conversation: Option<Conversation>,
@@ -23,7 +23,7 @@ pub struct Request {
 
 pub use conversation::Conversation;
 
-/// Reads either form. Unknown ids, circles and doubles are refused here, before anything runs.
+/// Reads either form. Unknown ids, cycles and duplicates are rejected here, before anything runs.
 pub fn read(bytes: Bytes) -> Result<Request, Error> {
     let members = json::members(&bytes).map_err(|parse_error| refuse(parse_error.to_string()))?;
     let members = members.ok_or_else(|| refuse("it must be an object"))?;
@@ -69,17 +69,17 @@ pub fn write(batch: &Batch, outcomes: &[Outcome]) -> Vec<u8> {
     out
 }
 
-/// Whether an answer that [`write`] made tells of a failed call. A history has no status, and so no failure.
-pub fn has_failure(answer: &[u8]) -> bool {
-    let status = json::pointer(answer, "/status").ok().flatten();
-    status.is_some_and(|range| &answer[range] != b"\"success\"")
+/// Whether a response of [`write`] has a failed call. A message history has no status, and so no failure.
+pub fn has_failure(response: &[u8]) -> bool {
+    let status = json::pointer(response, "/status").ok().flatten();
+    status.is_some_and(|range| &response[range] != b"\"success\"")
 }
 
-/// One step as it was asked for, its needs still names.
+/// One call before its dependencies are resolved to indices.
 struct RawCall {
     id: String,
     action: Action,
-    /// Needs beyond those of the references.
+    /// Dependencies beyond those of the references.
     depends: Vec<String>,
     references: References,
 }
@@ -112,7 +112,7 @@ fn check_count(count: usize) -> Result<(), Error> {
     match count {
         0 => Err(refuse("it has no calls")),
         1..=MAX_CALLS => Ok(()),
-        _ => Err(refuse(format!("it has {count} calls; {MAX_CALLS} are allowed"))),
+        _ => Err(refuse(format!("it has {count} calls; at most {MAX_CALLS} are allowed"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arguments with references: `{"$from": id, "pointer": "/…"}`, and in a conversation `<ID response>` inside a text.
+//! References in arguments: `{"$from": id, "pointer": "/…"}`, or `<ID response>` in a conversation's strings.
 
 use crate::render;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use toolyard_protocol::batch::StepArguments;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Format, Outcome, Payload};
 
-/// References of one call.
+/// The maximum number of references in a call.
 const MAX_REFERENCES: usize = 1000;
 
 pub struct References {
@@ -22,13 +22,13 @@ struct Reference {
     substitution: Substitution,
 }
 
-/// What goes into a reference; names until the batch is put in order.
+/// What replaces a reference. Calls are named by id.
 enum Substitution {
     Value {
         from: String,
         pointer: String,
     },
-    /// A text in which each `<name response>` is replaced.
+    /// A string in which each `<name response>` is replaced.
     Text {
         text: String,
         names: Vec<String>,
@@ -49,7 +49,7 @@ impl References {
     pub fn find(arguments: Payload) -> Result<References, Error> {
         let text = arguments.bytes();
         let mut tokens = Tokenizer::new(text).map_err(broken)?;
-        // One entry per open container: where it began, and whether it is a reference.
+        // One entry per open container: its start, and whether it is a reference.
         let mut open: Vec<(usize, bool)> = Vec::new();
         let mut found = Vec::new();
         while let Some((token, at)) = tokens.next().map_err(broken)? {
@@ -77,7 +77,7 @@ impl References {
         Ok(References { arguments, found })
     }
 
-    /// Finds texts that hold `<name response>` for one of the names.
+    /// Finds strings that contain `<name response>` for one of the names.
     pub fn find_placeholders(arguments: Payload, names: &[String]) -> Result<References, Error> {
         let mut tokens = Tokenizer::new(arguments.bytes()).map_err(broken)?;
         let mut found = Vec::new();
@@ -93,7 +93,7 @@ impl References {
         Ok(References { arguments, found })
     }
 
-    /// Every name that a reference needs.
+    /// The call ids of all references.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.found
             .iter()
@@ -105,14 +105,14 @@ impl References {
     }
 
     pub fn resolve_ids(self, index_of: impl Fn(&str) -> Option<usize>) -> ResolvedReferences {
-        // Names were checked when the batch was put in order; one that is missing stays a reference that can't be filled.
+        // `build_batch` checked the ids; `usize::MAX` would make `resolve` fail.
         let indices =
             self.names().map(|name| (name.to_owned(), index_of(name).unwrap_or(usize::MAX))).collect();
         ResolvedReferences { references: self, indices }
     }
 }
 
-/// References that know the indices of the steps they need.
+/// References with the indices of the steps they refer to.
 pub struct ResolvedReferences {
     references: References,
     indices: Vec<(String, usize)>,
@@ -130,12 +130,13 @@ impl StepArguments for ResolvedReferences {
             out.extend_from_slice(&text[at..reference.range.start]);
             match &reference.substitution {
                 Substitution::Value { from, pointer } => {
-                    push_value(&mut out, from, pointer, self.end(from, outcomes)?)?
+                    push_value(&mut out, from, pointer, self.outcome(from, outcomes)?)?
                 }
                 Substitution::Text { text, names } => {
                     let mut text = text.clone();
                     for name in names {
-                        text = text.replace(&placeholder(name), &render::plain(self.end(name, outcomes)?));
+                        let result = render::plain(self.outcome(name, outcomes)?);
+                        text = text.replace(&placeholder(name), &result);
                     }
                     push_json_string(&mut out, &text);
                 }
@@ -143,23 +144,23 @@ impl StepArguments for ResolvedReferences {
             at = reference.range.end;
         }
         out.extend_from_slice(&text[at..]);
-        // What was filled in may be deep or large; the whole is held to the same rules as any arguments.
+        // Inserted values may be deep or large, so the result is checked like any arguments.
         json::arguments(out)
     }
 }
 
 impl ResolvedReferences {
-    fn end<'e>(&self, name: &str, outcomes: &'e [Option<Outcome>]) -> Result<&'e Outcome, Error> {
+    fn outcome<'e>(&self, name: &str, outcomes: &'e [Option<Outcome>]) -> Result<&'e Outcome, Error> {
         let index = self.indices.iter().find(|(known, _)| known == name).map(|(_, index)| *index);
         index
             .and_then(|index| outcomes.get(index)?.as_ref())
-            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("the result of '{name}' is not there")))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("the result of '{name}' is missing")))
     }
 }
 
-/// The result of a call without data is its content array.
-fn push_value(out: &mut Vec<u8>, from: &str, pointer: &str, end: &Outcome) -> Result<(), Error> {
-    let payload = end.data().or(end.content());
+/// Appends the value at `pointer`. The result of a call without data is its content array.
+fn push_value(out: &mut Vec<u8>, from: &str, pointer: &str, outcome: &Outcome) -> Result<(), Error> {
+    let payload = outcome.data().or(outcome.content());
     let text = payload.map_or(&b"null"[..], |payload| payload.bytes());
     if payload.is_some_and(|payload| payload.format() != Format::Json) {
         return Err(Error::new(ErrorKind::InvalidInput, format!("the result of '{from}' is not JSON")));
@@ -171,15 +172,15 @@ fn push_value(out: &mut Vec<u8>, from: &str, pointer: &str, end: &Outcome) -> Re
         }
         None => Err(Error::new(
             ErrorKind::InvalidInput,
-            format!("the result of '{from}' has nothing at '{pointer}'"),
+            format!("the result of '{from}' has no value at '{pointer}'"),
         )
-        .hint("look at the result of that call alone")),
+        .hint("run that call alone to see its result")),
     }
 }
 
 fn read_reference(text: &Bytes, range: Range<usize>) -> Result<Reference, Error> {
     let wrong = |what: String| {
-        Error::new(ErrorKind::InvalidInput, format!("a reference is wrong: {what}"))
+        Error::new(ErrorKind::InvalidInput, format!("invalid reference: {what}"))
             .hint("{\"$from\": \"<call id>\", \"pointer\": \"/json/pointer\"}")
     };
     let from: RawReference =

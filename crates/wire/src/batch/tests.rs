@@ -1,4 +1,4 @@
-//! What a batch may say, what it may not, and how results reach the calls that need them.
+//! Tests of valid and invalid batches, and of references to results.
 
 use super::*;
 use toolyard_protocol::Payload;
@@ -12,7 +12,7 @@ fn done(json: &str) -> Option<Outcome> {
 }
 
 #[test]
-fn results_fill_the_holes_byte_for_byte() {
+fn results_replace_references_byte_for_byte() {
     let text = r#"{"calls":[
         {"id":"b","tool":"y","arguments":{"n":{"$from":"a","pointer":"/big"},"all":[{"$from":"a"}],"keep":1e2}},
         {"id":"a","tool":"x"}]}"#;
@@ -25,16 +25,16 @@ fn results_fill_the_holes_byte_for_byte() {
 }
 
 #[test]
-fn a_pointer_to_nothing_fails_the_call_that_has_it() {
+fn a_pointer_without_a_value_fails_its_call() {
     let batch = parse(
         r#"{"calls":[{"id":"a","tool":"x"},{"id":"b","tool":"y","arguments":{"v":{"$from":"a","pointer":"/no"}}}]}"#,
     );
     let error = batch.unwrap().batch.steps[1].arguments.resolve(&[done("{}"), None]).unwrap_err();
-    assert_eq!(error.message, "the result of 'a' has nothing at '/no'");
+    assert_eq!(error.message, "the result of 'a' has no value at '/no'");
 }
 
 #[test]
-fn what_could_never_run_is_refused_with_the_reason() {
+fn invalid_batches_are_rejected_with_the_reason() {
     let call = |id: &str, arguments: &str| format!(r#"{{"id":"{id}","tool":"x","arguments":{arguments}}}"#);
     let calls = |list: &[String]| format!(r#"{{"calls":[{}]}}"#, list.join(","));
     let many: Vec<String> = (0..257).map(|i| call(&i.to_string(), "{}")).collect();
@@ -45,8 +45,8 @@ fn what_could_never_run_is_refused_with_the_reason() {
         (r#"{"calls":[],"x":1}"#.to_owned(), "unknown member 'x'"),
         (r#"{"calls":[{"id":"a"}]}"#.to_owned(), "call 1: not a batch: missing field `tool`"),
         (calls(&[call("a", "{}"), call("a", "{}")]), "two calls have the id 'a'"),
-        (calls(&[call("a", r#"{"v":{"$from":"b"}}"#)]), "needs 'b', which is not in it"),
-        (calls(&[call("a", r#"{"v":{"$from":"a"}}"#)]), "circle: a → a"),
+        (calls(&[call("a", r#"{"v":{"$from":"b"}}"#)]), "depends on the unknown call 'b'"),
+        (calls(&[call("a", r#"{"v":{"$from":"a"}}"#)]), "cycle: a → a"),
         (
             calls(&[
                 call("a", r#"{"v":{"$from":"b"}}"#),
@@ -54,7 +54,7 @@ fn what_could_never_run_is_refused_with_the_reason() {
                 call("c", r#"{"v":{"$from":"a"}}"#),
                 call("d", r#"{"v":{"$from":"a"}}"#),
             ]),
-            "circle: a → b → c → a",
+            "cycle: a → b → c → a",
         ),
         (calls(&[call("a", r#"{"v":{"$from":"b","pointer":"x"}}"#)]), "not a JSON pointer"),
         (calls(&[call("a", r#"{"v":{"$from":"b","other":1}}"#)]), "unknown field `other`"),

@@ -1,4 +1,4 @@
-//! Base64 with padding, strict: what one decoder takes and another refuses is refused.
+//! Strict base64 with padding: only the canonical encoding is accepted.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -7,15 +7,15 @@ pub fn encode(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let word =
             chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = (word >> (18 - 6 * place)) & 63;
-            out.push(if place > chunk.len() { '=' } else { char::from(ALPHABET[digit as usize]) });
+        for i in 0..4 {
+            let digit = (word >> (18 - 6 * i)) & 63;
+            out.push(if i > chunk.len() { '=' } else { char::from(ALPHABET[digit as usize]) });
         }
     }
     out
 }
 
-/// `None` for wrong characters, wrong padding, or bits beyond the last byte.
+/// `None` for invalid characters, invalid padding, or nonzero bits beyond the last byte.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(4) {
@@ -37,7 +37,7 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
             return None;
         }
         let word = word >> (bits - whole * 8);
-        out.extend((0..whole).rev().map(|place| (word >> (8 * place)) as u8));
+        out.extend((0..whole).rev().map(|i| (word >> (8 * i)) as u8));
     }
     Some(out)
 }

@@ -14,7 +14,7 @@ pub enum CompletionTarget {
     Template(String),
 }
 
-/// The most that one answer may hold.
+/// The maximum number of values in a response.
 const MAX_VALUES: usize = 100;
 
 pub fn read(params: &Params) -> Result<(CompletionTarget, CompletionRequest), String> {

@@ -1,12 +1,12 @@
-//! What a tool answered, as the content of a resource.
+//! A tool's result as the contents of a resource.
 
 use super::base64;
 use serde::Deserialize;
 use std::borrow::Cow;
 use toolyard_protocol::{Body, Error, ErrorKind, Outcome, ResourceContents};
 
-/// The parts that `outcome` means for `uri`. A JSON text is text, other JSON is JSON, and each block of MCP content is a
-/// part; `mime` is what the resource declares, and stands before what the tool says.
+/// The parts of the resource `uri`: a JSON string is text, other JSON is JSON, and each block of MCP content
+/// is one part. `mime`, the type that the resource declares, overrides the tool's.
 pub fn parts_of(outcome: &Outcome, uri: &str, mime: Option<&str>) -> Result<Vec<ResourceContents>, Error> {
     if let Some(error) = outcome.error() {
         return Err(error.clone());
@@ -17,24 +17,24 @@ pub fn parts_of(outcome: &Outcome, uri: &str, mime: Option<&str>) -> Result<Vec<
     };
     if let Some(content) = outcome.content() {
         let blocks: Vec<Block<'_>> = serde_json::from_slice(content.bytes())
-            .map_err(|error| wrong(format!("its content is not what MCP knows: {error}")))?;
+            .map_err(|error| wrong(format!("its content is not valid MCP content: {error}")))?;
         let parts =
             blocks.into_iter().map(|block| block.body().map(|(body, own)| part(body, own.as_deref())));
         let parts: Vec<ResourceContents> = parts.collect::<Result<_, _>>()?;
         return if parts.is_empty() { Err(wrong("its content is empty")) } else { Ok(parts) };
     }
-    let Some(data) = outcome.data() else { return Err(wrong("it gave nothing")) };
+    let Some(data) = outcome.data() else { return Err(wrong("it returned nothing")) };
     let (body, own) = match serde_json::from_slice::<String>(data.bytes()) {
         Ok(text) => (text, "text/plain"),
         Err(_) => match std::str::from_utf8(data.bytes()) {
             Ok(json) => (json.to_owned(), "application/json"),
-            Err(_) => return Err(wrong("it gave no JSON")),
+            Err(_) => return Err(wrong("it did not return JSON")),
         },
     };
     Ok(vec![part(Body::Text(body), Some(own))])
 }
 
-/// A block of MCP content, by the members that matter here.
+/// The members of an MCP content block that a resource can have.
 #[derive(Deserialize)]
 struct Block<'a> {
     #[serde(rename = "type", borrow)]
@@ -77,9 +77,8 @@ impl Block<'_> {
 }
 
 fn wrong(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidOutput, format!("the tool behind this resource: {what}")).hint(
-        "it must answer with a text, with JSON, or with MCP content of text, images, audio and resources",
-    )
+    Error::new(ErrorKind::InvalidOutput, format!("the tool of this resource failed: {what}"))
+        .hint("it must return a string, JSON, or MCP content of text, images, audio and resources")
 }
 
 #[cfg(test)]
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_tool_answers_is_content() {
+    fn results_of_tools_become_contents() {
         let data = |json: &str| Outcome::success(Some(Payload::json(json.to_owned())));
         let content = |json: &str| Outcome::success(None).with_content(Payload::json(json.to_owned()));
         let read = |outcome: &Outcome, mime| shown(parts_of(outcome, "a:b", mime).unwrap());

@@ -1,4 +1,4 @@
-//! Requests that fail as such: JSON-RPC errors with the code, the data and the HTTP status that a revision asks for.
+//! Failed requests: JSON-RPC errors with the code, data and HTTP status that a revision requires.
 
 use super::Revision;
 use crate::envelope;
@@ -10,7 +10,7 @@ use toolyard_protocol::{Error, ErrorKind, text::escape_control};
 const HEADER_MISMATCH: i32 = -32020;
 const MISSING_CAPABILITY: i32 = -32021;
 const UNSUPPORTED_VERSION: i32 = -32022;
-/// What handshake revisions say for a resource that is not there.
+/// The code of handshake revisions for a resource that was not found.
 const RESOURCE_NOT_FOUND: i32 = -32002;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Failure {
     pub message: String,
     /// Raw JSON.
     pub data: Option<Vec<u8>>,
-    /// The status for stateless HTTP; handshake revisions always answer 200.
+    /// The status for stateless HTTP; handshake revisions always use 200.
     pub http: u16,
 }
 
@@ -30,14 +30,14 @@ impl Failure {
 
     pub fn unknown_method(method: &str) -> Failure {
         let shown: String = escape_control(method).chars().take(100).collect();
-        Failure::new(METHOD_NOT_FOUND, 404, format!("there is no method '{shown}' here"))
+        Failure::new(METHOD_NOT_FOUND, 404, format!("method not found: '{shown}'"))
     }
 
     pub fn params(message: impl Into<String>) -> Failure {
         Failure::new(INVALID_PARAMS, 200, message)
     }
 
-    /// The request itself is malformed, not only what it asks for.
+    /// The request itself is malformed, not only its parameters.
     pub fn malformed(message: impl Into<String>) -> Failure {
         Failure::new(INVALID_PARAMS, 400, message)
     }
@@ -56,7 +56,7 @@ impl Failure {
         let mut object = Object::new(&mut data);
         object.raw("requiredCapabilities", required.as_bytes());
         object.end();
-        let message = "this needs a capability that the client did not declare";
+        let message = "this request needs a capability that the client did not declare";
         Failure { data: Some(data), ..Failure::new(MISSING_CAPABILITY, 400, message) }
     }
 
@@ -66,11 +66,11 @@ impl Failure {
         let stateless = Revision::ALL.into_iter().filter(|revision| revision.is_stateless());
         object.texts("supported", stateless.map(Revision::as_str)).text("requested", requested);
         object.end();
-        let message = "this protocol version is not spoken here without a handshake";
+        let message = "unsupported protocol version for requests without a handshake";
         Failure { data: Some(data), ..Failure::new(UNSUPPORTED_VERSION, 400, message) }
     }
 
-    /// What a method other than `tools/call` makes of an error. `uri` is the resource in question, if any.
+    /// The failure of a method other than `tools/call`. `uri` is the resource concerned, if any.
     pub fn of(error: &Error, revision: Revision, uri: Option<&str>) -> Failure {
         let code = match (error.kind, error.kind.row().mcp) {
             (ErrorKind::ResourceNotFound, _) if uri.is_some() && !revision.is_stateless() => {

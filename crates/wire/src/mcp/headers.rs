@@ -1,4 +1,4 @@
-//! HTTP headers that mirror a request's body, so that others on the way need not parse it; they must agree with it.
+//! HTTP headers that mirror parts of the body, so that intermediaries need not parse it. They must match it.
 
 use super::base64;
 use crate::jsonrpc::{self, Params};
@@ -10,11 +10,11 @@ use toolyard_formats::json;
 pub struct HeaderParam {
     /// The header, in lower case.
     pub header: String,
-    /// The way to the property in the arguments.
+    /// The path of the property in the arguments.
     pub path: Vec<String>,
 }
 
-/// The value that `Mcp-Name` must have for a method, if it needs one.
+/// The value that `Mcp-Name` must have for a method, if the header is required.
 pub fn name(method: &str, params: &Params) -> Option<String> {
     let member = match method {
         "tools/call" | "prompts/get" => "name",
@@ -25,7 +25,7 @@ pub fn name(method: &str, params: &Params) -> Option<String> {
     params.get(member).and_then(|raw| jsonrpc::text(&raw))
 }
 
-/// The text a header value stands for. `None` when its encoding is broken.
+/// Decodes a header value; `None` when its encoding is invalid.
 pub fn decode(value: &str) -> Option<String> {
     let value = value.trim_matches([' ', '\t']);
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
@@ -62,7 +62,7 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<HeaderParam>)
     }
 }
 
-/// What is wrong with the headers that mirror arguments; `header` gives a header's raw value.
+/// The first mismatch between headers and arguments; `header` returns a header's raw value.
 pub fn mismatch<'h>(
     header_params: &[HeaderParam],
     arguments: &[u8],
@@ -75,15 +75,15 @@ pub fn mismatch<'h>(
             (None, Some(_)) => Some(format!("the header '{}' is missing", param.header)),
             (Some(_), None) => Some(format!("the header '{}' has no value in the body", param.header)),
             (Some(header), Some(body)) => match decode(header) {
-                None => Some(format!("the header '{}' is not encoded properly", param.header)),
+                None => Some(format!("the header '{}' has an invalid encoding", param.header)),
                 Some(header) if same(&header, body) => None,
-                Some(_) => Some(format!("the header '{}' is not what the body says", param.header)),
+                Some(_) => Some(format!("the header '{}' does not match the body", param.header)),
             },
         }
     })
 }
 
-/// The raw value at a path; absent and `null` are the same.
+/// The raw value at a path; `null` counts as absent.
 fn value_at<'a>(arguments: &'a [u8], path: &[String]) -> Option<&'a [u8]> {
     let mut raw = arguments;
     for name in path {
@@ -94,7 +94,7 @@ fn value_at<'a>(arguments: &'a [u8], path: &[String]) -> Option<&'a [u8]> {
     (raw != b"null").then_some(raw)
 }
 
-/// Strings are compared as they are, numbers by value, booleans by name.
+/// Compares strings literally, numbers by value and booleans by name.
 fn same(header: &str, body: &[u8]) -> bool {
     match body.first() {
         Some(b'"') => jsonrpc::text(body).is_some_and(|text| text == header),

@@ -1,13 +1,13 @@
-//! How a conversation begins: the handshake of `initialize`, or `server/discover` without one.
+//! The `initialize` handshake, and `server/discover` for clients without one.
 
-use super::capabilities::{ClientCapabilities, TASKS};
+use super::meta::{ClientCapabilities, TASKS};
 use super::result::{SERVER_INFO, complete};
 use super::{Revision, lists, v1};
 use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_formats::json::Object;
 use toolyard_protocol::CachePolicy;
 
-/// What this server can do now.
+/// The capabilities that the server currently has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerCapabilities {
     pub resources: bool,
@@ -15,7 +15,7 @@ pub struct ServerCapabilities {
     pub tasks: bool,
 }
 
-/// What a client says in its handshake.
+/// The client's side of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     pub revision: Revision,
@@ -23,13 +23,13 @@ pub struct Handshake {
     pub dialect: Dialect,
 }
 
-/// How a session's results look.
+/// The format of a session's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Standard,
     /// Protocol version 1.0.
     V1 {
-        /// The client takes what it did not ask for.
+        /// The client accepts notifications.
         notifications: bool,
     },
 }
@@ -48,13 +48,13 @@ impl Handshake {
     }
 }
 
-/// Reads `initialize`. A revision that we do not know, or that has no handshake, gets the newest one that has.
+/// Reads `initialize`. An unknown or stateless revision is replaced by the newest one with a handshake.
 pub fn read_initialize(params: &Params) -> Result<Handshake, String> {
     if params.has("protocol_version") && !params.has("protocolVersion") {
         return v1::read_initialize(params);
     }
-    let asked = params.required_text("protocolVersion")?;
-    let known = Revision::parse(&asked).filter(|revision| !revision.is_stateless());
+    let requested = params.required_text("protocolVersion")?;
+    let known = Revision::parse(&requested).filter(|revision| !revision.is_stateless());
     let capabilities = params.object("capabilities")?.ok_or("'capabilities' is missing")?;
     Ok(Handshake {
         revision: known.unwrap_or(Revision::NEWEST_HANDSHAKE),
@@ -63,7 +63,7 @@ pub fn read_initialize(params: &Params) -> Result<Handshake, String> {
     })
 }
 
-/// The answer to a client's handshake, in its own dialect.
+/// The response to `initialize`, in the client's dialect.
 pub fn write_initialize_result(
     id: &RequestId,
     handshake: &Handshake,

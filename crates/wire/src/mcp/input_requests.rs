@@ -1,16 +1,16 @@
-//! Questions to the client: as requests of their own in handshake revisions, as input requests without a handshake.
+//! Questions to the client: separate requests in handshake revisions, input requests in stateless ones.
 
 use super::Revision;
-use super::capabilities::ClientCapabilities;
+use super::meta::ClientCapabilities;
 use super::result::typed;
 use crate::jsonrpc::{self, RequestId};
 use bytes::Bytes;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{InputRequest, InputRequestBody, Payload};
 
-/// Whether the client said that it can be asked this.
-pub fn is_supported(ask: &InputRequestBody, client: ClientCapabilities) -> bool {
-    match ask {
+/// Whether the client declared the capability that the question needs.
+pub fn is_supported(body: &InputRequestBody, client: ClientCapabilities) -> bool {
+    match body {
         InputRequestBody::Elicit(_) => client.form,
         InputRequestBody::ElicitUrl(_) => client.url,
         InputRequestBody::Sample(_) => client.sampling,
@@ -19,8 +19,8 @@ pub fn is_supported(ask: &InputRequestBody, client: ClientCapabilities) -> bool 
 }
 
 /// The capability that a question needs, as a raw `ClientCapabilities` object.
-pub fn required_capability(ask: &InputRequestBody) -> &'static str {
-    match ask {
+pub fn required_capability(body: &InputRequestBody) -> &'static str {
+    match body {
         InputRequestBody::Elicit(_) => r#"{"elicitation":{}}"#,
         InputRequestBody::ElicitUrl(_) => r#"{"elicitation":{"url":{}}}"#,
         InputRequestBody::Sample(_) => r#"{"sampling":{}}"#,
@@ -28,12 +28,12 @@ pub fn required_capability(ask: &InputRequestBody) -> &'static str {
     }
 }
 
-/// The request itself, for clients that get requests.
+/// The question as a request, for handshake revisions.
 pub fn write_request(id: &RequestId, question: &InputRequest, revision: Revision) -> Vec<u8> {
     jsonrpc::request(id, method(&question.body), &params(question, revision))
 }
 
-/// `input_required`: every open question, and the state that must come back.
+/// `input_required`: every open question, and the state that the client must return.
 pub fn write_input_required(
     id: &RequestId,
     revision: Revision,
@@ -59,34 +59,34 @@ pub fn push_requests(out: &mut Vec<u8>, questions: &[InputRequest], revision: Re
     object.end();
 }
 
-/// The answers in `inputResponses`, by key. What is no object is no answer.
+/// The responses in `inputResponses` by key; values that are not objects are ignored.
 pub fn read_responses(raw: &Bytes) -> Vec<(String, Payload)> {
     let members = json::members(raw).ok().flatten().unwrap_or_default();
-    let answers = members.into_iter().map(|(key, range)| (key.into_owned(), raw.slice(range)));
-    answers
+    let responses = members.into_iter().map(|(key, range)| (key.into_owned(), raw.slice(range)));
+    responses
         .filter(|(_, raw)| raw.first() == Some(&b'{'))
         .map(|(key, raw)| (key, Payload::json(raw)))
         .collect()
 }
 
-/// The same again as JSON.
-pub fn write_responses<'a>(answers: impl IntoIterator<Item = (&'a str, &'a Payload)>) -> Vec<u8> {
+/// Writes `inputResponses`.
+pub fn write_responses<'a>(responses: impl IntoIterator<Item = (&'a str, &'a Payload)>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut object = Object::new(&mut out);
-    for (key, answer) in answers {
-        object.raw(key, answer.bytes());
+    for (key, response) in responses {
+        object.raw(key, response.bytes());
     }
     object.end();
     out
 }
 
-/// Whether an answer has the shape that the question asks for; a tool should not be handed anything else.
-pub fn is_valid_response(ask: &InputRequestBody, answer: &Payload) -> bool {
-    let raw = answer.bytes();
+/// Whether a response has the shape that the question requires; a tool must not receive anything else.
+pub fn is_valid_response(body: &InputRequestBody, response: &Payload) -> bool {
+    let raw = response.bytes();
     let members = json::members(raw).ok().flatten().unwrap_or_default();
     let member =
         |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, range)| &raw[range.clone()]);
-    match ask {
+    match body {
         InputRequestBody::Elicit(_) | InputRequestBody::ElicitUrl(_) => {
             let action = member("action").and_then(jsonrpc::text);
             let content = member("content").is_none_or(|raw| raw.starts_with(b"{"));
@@ -97,8 +97,8 @@ pub fn is_valid_response(ask: &InputRequestBody, answer: &Payload) -> bool {
     }
 }
 
-fn method(ask: &InputRequestBody) -> &'static str {
-    match ask {
+fn method(body: &InputRequestBody) -> &'static str {
+    match body {
         InputRequestBody::Elicit(_) | InputRequestBody::ElicitUrl(_) => "elicitation/create",
         InputRequestBody::Sample(_) => "sampling/createMessage",
         InputRequestBody::Roots => "roots/list",
@@ -112,14 +112,14 @@ fn params(question: &InputRequest, revision: Revision) -> Vec<u8> {
         InputRequestBody::Elicit(payload) if revision.has_icons() => with(payload, &[("mode", "form")]),
         InputRequestBody::Elicit(payload) => payload.bytes().to_vec(),
         InputRequestBody::ElicitUrl(payload) if revision.is_stateless() => with(payload, &[("mode", "url")]),
-        // The handshake revision wants an id of the question itself as well.
+        // The handshake revision also requires an id of the question.
         InputRequestBody::ElicitUrl(payload) => {
             with(payload, &[("mode", "url"), ("elicitationId", &question.key)])
         }
     }
 }
 
-/// The object with these members, whatever it says of them itself.
+/// The object with these members set.
 fn with(payload: &Payload, extra: &[(&str, &str)]) -> Vec<u8> {
     let raw = payload.bytes();
     let mut out = Vec::with_capacity(raw.len() + 64);

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: which notifications a stateless client wants, and which it gets.
+//! `subscriptions/listen`: the notifications that a stateless client subscribes to.
 
 use super::Revision;
 use super::notifications::tag;
@@ -7,7 +7,7 @@ use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::Id;
 
-/// What one stream is to carry.
+/// The notifications that one stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub tools: bool,
@@ -17,7 +17,7 @@ pub struct Filter {
     pub tasks: Vec<Id>,
 }
 
-/// Addresses, and task ids, that one stream may follow.
+/// The maximum number of URIs, and of task ids, per stream.
 pub const MAX_FOLLOWED: usize = 1000;
 
 pub fn read(params: &Params) -> Result<Filter, String> {
@@ -42,14 +42,14 @@ pub fn read(params: &Params) -> Result<Filter, String> {
 
 fn texts(raw: &[u8], name: &str) -> Result<Vec<String>, String> {
     let wrong = || format!("'{name}' must be a list of at most {MAX_FOLLOWED} strings");
-    let places = jsonrpc::elements(raw, MAX_FOLLOWED + 1).map_err(|_| wrong())?;
-    if raw.first() != Some(&b'[') || places.len() > MAX_FOLLOWED {
+    let ranges = jsonrpc::elements(raw, MAX_FOLLOWED + 1).map_err(|_| wrong())?;
+    if raw.first() != Some(&b'[') || ranges.len() > MAX_FOLLOWED {
         return Err(wrong());
     }
-    places.into_iter().map(|range| jsonrpc::text(&raw[range]).ok_or_else(wrong)).collect()
+    ranges.into_iter().map(|range| jsonrpc::text(&raw[range]).ok_or_else(wrong)).collect()
 }
 
-/// The first message on the stream: what of it will be honoured.
+/// The first message on the stream: the accepted part of the subscription.
 pub fn acknowledged(id: &RequestId, filter: &Filter) -> Vec<u8> {
     jsonrpc::notification("notifications/subscriptions/acknowledged", |params| {
         tag(params, Some(id));
@@ -74,7 +74,7 @@ pub fn acknowledged(id: &RequestId, filter: &Filter) -> Vec<u8> {
     })
 }
 
-/// The last message, when we end the stream ourselves.
+/// The last message, when the server ends the stream.
 pub fn write_end(id: &RequestId, revision: Revision) -> Vec<u8> {
     jsonrpc::result(id, 200, |out| {
         let mut object = Object::new(out);

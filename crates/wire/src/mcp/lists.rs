@@ -1,25 +1,25 @@
-//! Pages of lists: cursors, and how long a client may keep them.
+//! Pages of lists: cursors and cache policy.
 
 use super::{Revision, base64};
 use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_formats::json::{Object, array};
 use toolyard_protocol::{CachePolicy, Page};
 
-/// The cursor a client sends back; opaque to it, so anything but a string is refused.
+/// The cursor that a client sends back; an error if it is not a string.
 pub fn read_cursor(params: &Params) -> Result<Option<String>, String> {
     params.text("cursor")
 }
 
-/// A cursor that stands after the item of that name.
+/// A cursor that points after the item with that name.
 pub fn cursor_after(name: &str) -> String {
     base64::encode(format!("after:{name}").as_bytes())
 }
 
-/// The name that a cursor of [`cursor_after`] holds.
+/// The name in a cursor of [`cursor_after`].
 pub fn decode_cursor(cursor: &str) -> Result<String, String> {
     let text = base64::decode(cursor).and_then(|bytes| String::from_utf8(bytes).ok());
     let name = text.as_deref().and_then(|text| text.strip_prefix("after:"));
-    name.map(str::to_owned).ok_or_else(|| "this cursor was not given out here".to_owned())
+    name.map(str::to_owned).ok_or_else(|| "unknown cursor".to_owned())
 }
 
 /// One page: `member` is the list's name, `push` writes one item.
@@ -41,7 +41,7 @@ pub fn write<T>(
     })
 }
 
-/// `ttlMs` and `cacheScope`, which only stateless clients know.
+/// Writes `ttlMs` and `cacheScope`, which only stateless revisions have.
 pub fn push_cache_policy(object: &mut Object<'_>, revision: Revision, cache_policy: CachePolicy) {
     if revision.is_stateless() {
         object.number("ttlMs", u64::try_from(cache_policy.ttl.as_millis()).unwrap_or(u64::MAX));

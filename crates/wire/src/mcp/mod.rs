@@ -1,8 +1,7 @@
-//! The Model Context Protocol: what each revision puts on the wire. One file per area; differences between revisions
-//! end here.
+//! The Model Context Protocol: messages of every revision. Code outside this module does not depend on the
+//! differences between revisions.
 
 pub mod base64;
-pub mod capabilities;
 pub mod completion;
 pub mod contents;
 pub mod failure;
@@ -20,7 +19,7 @@ pub mod tasks;
 pub mod tools;
 pub mod v1;
 
-/// The published revisions we speak, oldest first.
+/// The supported revisions, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     V2024_11_05,
@@ -42,7 +41,7 @@ impl Revision {
 
     pub const NEWEST: Revision = Revision::V2026_07_28;
 
-    /// The newest one with a handshake; what a client gets that asks for one we do not know.
+    /// The newest one with a handshake; also used for clients that request an unknown one.
     pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
 
     pub fn as_str(self) -> &'static str {
@@ -63,12 +62,12 @@ impl Revision {
         self >= Revision::V2026_07_28
     }
 
-    /// Only one revision knows batches.
+    /// Only one revision has batches.
     pub fn has_batches(self) -> bool {
         self == Revision::V2025_03_26
     }
 
-    /// Tool annotations and messages of progress.
+    /// Tool annotations and progress messages.
     pub fn has_annotations(self) -> bool {
         self >= Revision::V2025_03_26
     }

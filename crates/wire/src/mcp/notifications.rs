@@ -1,4 +1,4 @@
-//! What a server says without being asked.
+//! Notifications of the server.
 
 use super::Revision;
 use crate::jsonrpc::{self, RequestId};
@@ -32,7 +32,7 @@ pub fn message(line: &LogLine) -> Vec<u8> {
     })
 }
 
-/// A list changed; `subscription` is the request that asked to hear of it, where there is one.
+/// A list changed; `subscription` is the request that subscribed to it, if there is one.
 pub fn list_changed(method: &str, subscription: Option<&RequestId>) -> Vec<u8> {
     jsonrpc::notification(method, |params| tag(params, subscription))
 }
@@ -50,7 +50,7 @@ pub fn cancelled(request: &RequestId, reason: &str) -> Vec<u8> {
     })
 }
 
-/// Marks a message as belonging to a subscription.
+/// Adds the id of the subscription to a message.
 pub(super) fn tag(params: &mut Object<'_>, subscription: Option<&RequestId>) {
     if let Some(id) = subscription {
         let mut meta = Object::new(params.member("_meta"));
@@ -59,7 +59,7 @@ pub(super) fn tag(params: &mut Object<'_>, subscription: Option<&RequestId>) {
     }
 }
 
-/// Whole numbers without a point; what is no number in JSON becomes 0.
+/// A JSON number; infinite and undefined values become 0.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { "0".to_owned() }
 }

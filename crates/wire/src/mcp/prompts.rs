@@ -1,4 +1,4 @@
-//! Prompts: listed and filled in.
+//! `prompts/list` and `prompts/get`.
 
 use super::{Revision, lists, resources, result};
 use crate::jsonrpc::{self, Params, RequestId};
@@ -12,7 +12,7 @@ pub fn read_get(params: &Params) -> Result<(String, Payload), String> {
     Ok((params.required_text("name")?, Payload::json(arguments)))
 }
 
-/// The name and the arguments of `prompt/call`, which MCP 1.0 has beside `prompts/get`.
+/// The name and the arguments of `prompt/call`, which MCP 1.0 has in addition to `prompts/get`.
 pub fn read_call(params: &Params) -> Result<(String, Payload), String> {
     let name = match params.text("prompt_name")? {
         Some(name) => name,
@@ -29,7 +29,7 @@ pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Prompt>) -> Ve
 pub fn push_prompt(out: &mut Vec<u8>, revision: Revision, prompt: &Prompt) {
     let mut object = Object::new(out);
     object.text("name", &prompt.name);
-    push_words(&mut object, revision, &prompt.title, &prompt.description);
+    push_title_and_description(&mut object, revision, &prompt.title, &prompt.description);
     array(object.member("arguments"), &prompt.arguments, |out, argument| {
         push_argument(out, revision, argument)
     });
@@ -40,12 +40,12 @@ pub fn push_prompt(out: &mut Vec<u8>, revision: Revision, prompt: &Prompt) {
 fn push_argument(out: &mut Vec<u8>, revision: Revision, argument: &PromptArgument) {
     let mut object = Object::new(out);
     object.text("name", &argument.name);
-    push_words(&mut object, revision, &argument.title, &argument.description);
+    push_title_and_description(&mut object, revision, &argument.title, &argument.description);
     object.bool("required", argument.required);
     object.end();
 }
 
-fn push_words(
+fn push_title_and_description(
     object: &mut Object<'_>,
     revision: Revision,
     title: &Option<String>,
@@ -59,13 +59,13 @@ fn push_words(
     }
 }
 
-pub fn write_rendered(id: &RequestId, revision: Revision, filled: &RenderedPrompt) -> Vec<u8> {
-    jsonrpc::result(id, filled.messages.len() + 200, |out| {
+pub fn write_rendered(id: &RequestId, revision: Revision, rendered: &RenderedPrompt) -> Vec<u8> {
+    jsonrpc::result(id, rendered.messages.len() + 200, |out| {
         let mut object = result::complete(out, revision);
-        if let Some(description) = &filled.description {
+        if let Some(description) = &rendered.description {
             object.text("description", description);
         }
-        object.raw("messages", filled.messages.bytes());
+        object.raw("messages", rendered.messages.bytes());
         object.end();
     })
 }

@@ -1,4 +1,4 @@
-//! Resources: listed, read, written.
+//! `resources/list`, `resources/templates/list`, `resources/read` and `resources/write`.
 
 use super::{Revision, base64, lists, result};
 use crate::jsonrpc::{self, Params, RequestId};
@@ -20,8 +20,8 @@ pub fn write_templates(id: &RequestId, revision: Revision, page: &Page<ResourceT
 pub fn push_resource(out: &mut Vec<u8>, revision: Revision, resource: &Resource) {
     let mut object = Object::new(out);
     object.text("uri", &resource.uri).text("name", &resource.name);
-    let words = (&resource.title, &resource.description, &resource.mime);
-    push_words(&mut object, revision, words, &resource.extra);
+    let metadata = (&resource.title, &resource.description, &resource.mime);
+    push_metadata(&mut object, revision, metadata, &resource.extra);
     if let Some(size) = resource.size {
         object.number("size", size);
     }
@@ -31,15 +31,15 @@ pub fn push_resource(out: &mut Vec<u8>, revision: Revision, resource: &Resource)
 pub fn push_template(out: &mut Vec<u8>, revision: Revision, template: &ResourceTemplate) {
     let mut object = Object::new(out);
     object.text("uriTemplate", &template.uri_template).text("name", &template.name);
-    let words = (&template.title, &template.description, &template.mime);
-    push_words(&mut object, revision, words, &template.extra);
+    let metadata = (&template.title, &template.description, &template.mime);
+    push_metadata(&mut object, revision, metadata, &template.extra);
     object.end();
 }
 
-type Words<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<String>);
+type Metadata<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<String>);
 
-fn push_words(object: &mut Object<'_>, revision: Revision, words: Words<'_>, extra: &Extra) {
-    let (title, description, mime) = words;
+fn push_metadata(object: &mut Object<'_>, revision: Revision, metadata: Metadata<'_>, extra: &Extra) {
+    let (title, description, mime) = metadata;
     if let Some(title) = title.as_deref().filter(|_| revision.has_structure()) {
         object.text("title", title);
     }
@@ -94,12 +94,12 @@ pub(super) fn push_content(object: &mut Object<'_>, part: &ResourceContents) {
     }
 }
 
-/// The parameters of `resources/write`: an address, and a text or a blob.
+/// The parameters of `resources/write`: a URI, and text or a blob.
 pub fn read_part(params: &Params) -> Result<ResourceContents, String> {
     let body = match (params.text("text")?, params.text("blob")?) {
         (Some(text), None) => Body::Text(text),
         (None, Some(blob)) => Body::Blob(base64::decode(&blob).ok_or("'blob' must be base64")?.into()),
-        _ => return Err("either 'text' or 'blob' must be given".to_owned()),
+        _ => return Err("exactly one of 'text' and 'blob' is required".to_owned()),
     };
     Ok(ResourceContents {
         uri: params.required_text("uri")?,

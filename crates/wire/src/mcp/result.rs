@@ -1,4 +1,4 @@
-//! What every result has in common, and the result of a tool call.
+//! The members that all results share, and the result of a tool call.
 
 use super::Revision;
 use crate::envelope;
@@ -9,18 +9,18 @@ use toolyard_protocol::error_table::McpErrorMapping;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, Outcome, Payload};
 
-/// How we call ourselves.
+/// Name and version of this server.
 pub const SERVER_INFO: &str =
     concat!(r#"{"name":"toolyard","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Begins a result that ends its request.
+/// Starts a result that completes its request.
 pub fn complete(out: &mut Vec<u8>, revision: Revision) -> Object<'_> {
     typed(out, revision, "complete")
 }
 
-/// Begins a result of the given type; handshake revisions do not know types.
+/// Starts a result of the given type; handshake revisions have no result types.
 pub fn typed<'a>(out: &'a mut Vec<u8>, revision: Revision, kind: &str) -> Object<'a> {
     let mut object = Object::new(out);
     if revision.is_stateless() {
@@ -32,12 +32,12 @@ pub fn typed<'a>(out: &'a mut Vec<u8>, revision: Revision, kind: &str) -> Object
     object
 }
 
-/// `{}` in the words of the revision.
+/// An empty result in the revision's format.
 pub fn empty(id: &RequestId, revision: Revision) -> Vec<u8> {
     jsonrpc::result(id, 160, |out| complete(out, revision).end())
 }
 
-/// The end of a call as a response: a result, or an error where the request itself was wrong.
+/// The outcome of a call as a response: a result, or an error if the request itself was wrong.
 pub fn write_outcome(id: &RequestId, outcome: &Outcome, revision: Revision) -> Vec<u8> {
     if let Some(error) = protocol_error(outcome) {
         return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
@@ -55,7 +55,7 @@ pub struct ProtocolError<'a> {
     pub data: Option<Cow<'a, [u8]>>,
 }
 
-/// What the tool itself wants to be one, or what is wrong with the request and not with the tool.
+/// The JSON-RPC error of an outcome: one that the tool chose, or an error in the request itself.
 pub fn protocol_error(outcome: &Outcome) -> Option<ProtocolError<'_>> {
     let error = outcome.error()?;
     if let Some(rpc) = &error.details.rpc {
@@ -69,7 +69,7 @@ pub fn protocol_error(outcome: &Outcome) -> Option<ProtocolError<'_>> {
 }
 
 impl<'a> ProtocolError<'a> {
-    /// With everything that is known about the error.
+    /// An error with all details in `data`.
     pub fn of(error: &'a Error, code: i32) -> ProtocolError<'a> {
         let mut data = Vec::new();
         envelope::push_error(&mut data, error);
@@ -77,7 +77,7 @@ impl<'a> ProtocolError<'a> {
     }
 }
 
-/// The result of a tool call.
+/// Writes the result of a tool call.
 pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
     let mut object = Object::new(out);
     if revision.is_stateless() {
@@ -103,7 +103,7 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
     {
         push_structured(object.member("structuredContent"), data, revision);
     }
-    // A partial success is one; what failed is in `_meta`.
+    // A partial success is a success; its error is in `_meta`.
     if outcome.error().is_some() && outcome.data().is_none() {
         object.bool("isError", true);
     }
@@ -111,7 +111,7 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
     object.end();
 }
 
-/// The JSON itself as one text; a string is its own text.
+/// Writes the data as one text block: JSON text, or the string itself.
 fn push_text(out: &mut Vec<u8>, data: &Payload) {
     out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
     let bytes = data.bytes();
@@ -155,12 +155,14 @@ pub(super) fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Re
     out.end();
 }
 
-/// What a model needs to do better next time.
+/// The error as text for a model, with what it needs to correct the call.
 pub(super) fn format_error(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), error.message);
     for violation in error.details.violations.iter().skip(1).take(20) {
-        let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
-        text += &format!("\nat {pointer}: {}", violation.message);
+        match violation.pointer.as_str() {
+            "" => text += &format!("\n{}", violation.message),
+            pointer => text += &format!("\nat {pointer}: {}", violation.message),
+        }
     }
     if let Some(after) = error.details.retry_after {
         text += &format!("\ntry again in {} ms", after.as_millis());

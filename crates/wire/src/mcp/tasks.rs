@@ -1,4 +1,4 @@
-//! The extension for jobs: a call that goes on after its answer is a task, to be polled by its id.
+//! The tasks extension: a call that continues after its response is a task, which clients poll by id.
 
 use super::notifications::tag;
 use super::result::ProtocolError;
@@ -13,7 +13,7 @@ pub struct TaskView<'a> {
     pub job: &'a Job,
     pub questions: &'a [InputRequest],
     pub outcome: Option<&'a Outcome>,
-    /// How long it is kept once it is over; none means for ever.
+    /// How long a finished task is retained; `None` means without limit.
     pub ttl: Option<Duration>,
     pub poll: Duration,
 }
@@ -21,12 +21,12 @@ pub struct TaskView<'a> {
 /// The capability that a client must declare.
 pub const REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
-/// The id in `params.taskId`; `None` when it cannot be one of ours.
+/// The id in `params.taskId`; `None` when it is not a valid id.
 pub fn read_id(params: &Params) -> Result<Option<Id>, String> {
     params.required_text("taskId").map(|text| Id::parse(&text))
 }
 
-/// The answer to a call that goes on as a job.
+/// The response to a call that continues as a job.
 pub fn write_created(id: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
     jsonrpc::result(id, 400, |out| {
         let mut object = result::typed(out, revision, "task");
@@ -35,7 +35,7 @@ pub fn write_created(id: &RequestId, revision: Revision, task: &TaskView<'_>) ->
     })
 }
 
-/// The answer to `tasks/get`.
+/// The response to `tasks/get`.
 pub fn write_task(id: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
     jsonrpc::result(id, 600, |out| {
         let mut object = result::complete(out, revision);
@@ -45,7 +45,7 @@ pub fn write_task(id: &RequestId, revision: Revision, task: &TaskView<'_>) -> Ve
     })
 }
 
-/// `notifications/tasks` on a stream that follows the task.
+/// `notifications/tasks` for a subscriber to the task.
 pub fn notification(subscription: &RequestId, revision: Revision, task: &TaskView<'_>) -> Vec<u8> {
     jsonrpc::notification("notifications/tasks", |params| {
         tag(params, Some(subscription));
@@ -69,7 +69,7 @@ fn push_task(object: &mut Object<'_>, task: &TaskView<'_>) {
     object.number("pollIntervalMs", millis(task.poll));
 }
 
-/// A tool's own failure is a completed task; failed is what a JSON-RPC error would be.
+/// A task whose tool failed is `completed`; `failed` corresponds to a JSON-RPC error.
 fn status(task: &TaskView<'_>) -> &'static str {
     match task.job.state {
         JobState::Pending | JobState::Running => "working",
@@ -85,14 +85,14 @@ fn status(task: &TaskView<'_>) -> &'static str {
 
 fn status_message(task: &TaskView<'_>) -> Option<String> {
     if task.job.state == JobState::Unknown {
-        return Some("the work was cut off and is not safe to repeat".to_owned());
+        return Some("the job was interrupted and is not safe to repeat".to_owned());
     }
     let progress = task.job.progress.as_ref()?;
     let message = progress.message.clone();
     message.or_else(|| Some(format!("{} of {}", progress.done, progress.total.unwrap_or(100.0))))
 }
 
-/// Questions, result or error, inlined.
+/// Writes the questions, the result or the error, depending on the status.
 fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
     match status(task) {
         "input_required" => {
@@ -104,7 +104,7 @@ fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
             }
         }
         "failed" => {
-            let unknown = Error::new(ErrorKind::Internal, "no one knows how far the work came");
+            let unknown = Error::new(ErrorKind::Internal, "the job was interrupted at an unknown point");
             let found = task.outcome.and_then(result::protocol_error);
             let error = found.unwrap_or_else(|| ProtocolError::of(&unknown, jsonrpc::INTERNAL_ERROR));
             jsonrpc::push_error(object.member("error"), error.code, error.message, error.data.as_deref());

@@ -1,4 +1,4 @@
-//! The list of tools, and what `tools/call` asks for.
+//! The list of tools, and the parameters of `tools/call`.
 
 use super::Revision;
 use crate::jsonrpc::Params;
@@ -13,17 +13,17 @@ pub struct CallParams {
 }
 
 pub fn read_call(params: &Params) -> Result<CallParams, String> {
-    // MCP 1.0 says `tool_name` too.
+    // MCP 1.0 also uses `tool_name`.
     let name = match params.text("name")? {
         Some(name) => name,
         None => params.text("tool_name")?.ok_or("'name' is missing")?,
     };
     let arguments = params.object("arguments")?.unwrap_or_else(|| Bytes::from_static(b"{}"));
-    // Checked as part of the message already: one object, no duplicate members, bounded depth.
+    // Already checked with the message: one object, no duplicate members, limited depth.
     Ok(CallParams { name, arguments: Payload::json(arguments) })
 }
 
-/// One tool of the list.
+/// Writes one tool of the list.
 pub fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec, revision: Revision) {
     let mut tool = Object::new(out);
     tool.text("name", spec.exposed.as_str());
@@ -47,7 +47,7 @@ pub fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec, revision: Revision) {
     tool.end();
 }
 
-/// Clients demand `type: "object"` at the root; a schema that does not say so means it, because arguments are one.
+/// Adds `type: "object"` at the root where missing: clients require it, and arguments are always an object.
 fn push_input_schema(out: &mut Vec<u8>, schema: Option<&Payload>) {
     let bytes = schema.map_or(&b"{}"[..], |schema| schema.bytes());
     if is_object_schema(bytes) {

@@ -1,8 +1,8 @@
-//! Protocol version 1.0, the MCP 1.0 dialect: content of type `json`, lists as bare arrays, a code and a message
-//! where the standard has an empty result.
+//! The MCP 1.0 dialect (protocol version 1.0): content of type `json`, lists as bare arrays, and a code with
+//! a message where the standard has an empty result.
 
-use super::capabilities::ClientCapabilities;
 use super::initialize::{Dialect, Handshake, ServerCapabilities};
+use super::meta::ClientCapabilities;
 use super::result::{self, SERVER_INFO};
 use super::{Revision, resources};
 use crate::jsonrpc::{self, Params, RequestId};
@@ -13,27 +13,27 @@ use toolyard_protocol::{Error, Outcome, Payload, ReadResult};
 
 pub const VERSION: &str = "1.0";
 
-/// What the dialect does not say itself is as in this revision: tools have annotations and no titles of their own.
+/// The revision that defines everything else: tools have annotations, but no titles.
 pub const REVISION: Revision = Revision::V2025_03_26;
 
-/// The name of the message that a watched resource changed.
+/// The notification that a subscribed resource changed.
 const UPDATED: &str = "notification/resources/updated";
 
-/// Reads its `initialize`.
+/// Reads `initialize` of MCP 1.0.
 pub fn read_initialize(params: &Params) -> Result<Handshake, String> {
     if params.required_text("protocol_version")? != VERSION {
         return Err(format!(
-            "'protocol_version' can only be \"{VERSION}\"; later ones are 'protocolVersion'"
+            "'protocol_version' can only be \"{VERSION}\"; use 'protocolVersion' for later versions"
         ));
     }
     let capabilities = params.object("capabilities")?.unwrap_or_default();
     let members = json::members(&capabilities).ok().flatten().unwrap_or_default();
-    let says = |name: &str| {
+    let declares = |name: &str| {
         members
             .iter()
             .any(|(key, range)| key == name && !matches!(&capabilities[range.clone()], b"false" | b"null"))
     };
-    let dialect = Dialect::V1 { notifications: says("notifications") };
+    let dialect = Dialect::V1 { notifications: declares("notifications") };
     Ok(Handshake { revision: REVISION, capabilities: ClientCapabilities::default(), dialect })
 }
 
@@ -53,14 +53,14 @@ pub fn write_initialize(id: &RequestId, server_capabilities: ServerCapabilities)
     })
 }
 
-/// A whole list: its items and nothing around them.
+/// A list as a bare array of its items.
 pub fn write_list<T>(id: &RequestId, items: &[T], push: impl Fn(&mut Vec<u8>, &T)) -> Vec<u8> {
     jsonrpc::result(id, items.len() * 128, |out| {
         array(out, items, push);
     })
 }
 
-/// The end of a call: `{content, isError}`, or an error where the request itself was wrong.
+/// The outcome of a call: `{content, isError}`, or an error if the request itself was wrong.
 pub fn write_outcome(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
     if let Some(error) = result::protocol_error(outcome) {
         return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
@@ -75,7 +75,7 @@ pub fn write_outcome(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
     })
 }
 
-/// What the tool itself gave as content, else a text as text and any other value as JSON.
+/// The tool's own content; otherwise a string as text and any other value as JSON.
 fn push_content(out: &mut Vec<u8>, outcome: &Outcome) {
     match (outcome.content(), outcome.data(), outcome.error()) {
         (Some(content), _, _) => out.extend_from_slice(content.bytes()),
@@ -98,7 +98,7 @@ fn push_content(out: &mut Vec<u8>, outcome: &Outcome) {
     }
 }
 
-/// One content as it is; several under the address that was asked for.
+/// A single part directly; several parts under the requested URI.
 pub fn write_read_result(id: &RequestId, uri: &str, reading: &ReadResult) -> Vec<u8> {
     let size: usize = reading.parts.iter().map(|part| part.body.len() * 3 / 2 + 128).sum();
     jsonrpc::result(id, size, |out| push_read_result(out, uri, reading))
@@ -115,7 +115,7 @@ fn push_read_result(out: &mut Vec<u8>, uri: &str, reading: &ReadResult) {
     object.end();
 }
 
-/// What was done to a resource.
+/// A completed operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceAction {
     Written,
@@ -124,11 +124,11 @@ pub enum ResourceAction {
     Unsubscribed,
 }
 
-/// Which resource a request is about.
+/// The resource that a request refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRef {
     pub uri: String,
-    /// As the client says it, else the last part of the address.
+    /// The client's name for it, or else the last part of the URI.
     pub name: String,
 }
 
@@ -137,7 +137,7 @@ impl ResourceRef {
         Ok(ResourceRef::new(params.required_text("uri")?, params.text("name")?))
     }
 
-    /// MCP 1.0 writes the end of a subscription as a result of the client's: `{uri, name}`.
+    /// In MCP 1.0 a client ends a subscription by sending a result: `{uri, name}`.
     pub fn from_result(raw: &Bytes) -> Option<ResourceRef> {
         let members = json::members(raw).ok()??;
         let find = |name: &str| {
@@ -171,7 +171,7 @@ pub fn write_action_result(id: &RequestId, subject: &ResourceRef, done: Resource
     })
 }
 
-/// A watched resource changed: what is in it now, under the id of the request that subscribed to it.
+/// A subscribed resource changed: its new contents, under the id of the request that subscribed to it.
 pub fn updated(subscription: &RequestId, uri: &str, found: &Result<ReadResult, Error>) -> Vec<u8> {
     let mut message = jsonrpc::result(subscription, 256, |out| match found {
         Ok(reading) => push_read_result(out, uri, reading),
@@ -182,7 +182,7 @@ pub fn updated(subscription: &RequestId, uri: &str, found: &Result<ReadResult, E
             object.end();
         }
     });
-    // Its name goes with it, for clients that go by names.
+    // The method is added for clients that dispatch by it.
     let mut named = Vec::with_capacity(message.len() + UPDATED.len() + 16);
     let mut object = Object::new(&mut named);
     object.text("method", UPDATED);

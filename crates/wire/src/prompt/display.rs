@@ -1,4 +1,4 @@
-//! Prompts for the command line: the list, and a filled one for people and for machines.
+//! Prompts on the command line: the list, and a rendered prompt as JSON or text.
 
 use super::inputs::push_arguments;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Row<'a> {
     pub versions: &'a [u32],
 }
 
-/// A JSON array.
+/// The list as a JSON array.
 pub fn write_list(rows: &[Row<'_>]) -> Vec<u8> {
     json::objects(rows, |object, row| {
         object.text("name", &row.prompt.name).text("id", row.id);
@@ -27,18 +27,18 @@ pub fn write_list(rows: &[Row<'_>]) -> Vec<u8> {
 }
 
 /// `{description, messages}` in MCP's shape.
-pub fn write_rendered(filled: &RenderedPrompt) -> Vec<u8> {
-    let mut out = Vec::with_capacity(filled.messages.len() + 64);
+pub fn write_rendered(rendered: &RenderedPrompt) -> Vec<u8> {
+    let mut out = Vec::with_capacity(rendered.messages.len() + 64);
     let mut object = Object::new(&mut out);
-    object.text_or_null("description", filled.description.as_deref());
-    object.raw("messages", filled.messages.bytes());
+    object.text_or_null("description", rendered.description.as_deref());
+    object.raw("messages", rendered.messages.bytes());
     object.end();
     out
 }
 
-/// For people: one text as it is; several messages under their roles, what is no text as JSON without its data.
-pub fn render(filled: &RenderedPrompt) -> String {
-    let messages: Vec<Value> = serde_json::from_slice(filled.messages.bytes()).unwrap_or_default();
+/// A single user text unchanged; otherwise every message under its role, binary content as its size only.
+pub fn render(rendered: &RenderedPrompt) -> String {
+    let messages: Vec<Value> = serde_json::from_slice(rendered.messages.bytes()).unwrap_or_default();
     if let [only] = messages.as_slice()
         && let Some(text) = only["content"]["text"].as_str()
         && only["role"] == "user"

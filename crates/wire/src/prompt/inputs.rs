@@ -1,11 +1,11 @@
-//! What the schema of a prompt's arguments tells: which there are, which are needed, what may be chosen.
+//! Reads the schema of a prompt's arguments: their names, which are required, and listed choices.
 
 use crate::arguments::is_type;
 use serde_json::Value;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{Payload, PromptArgument};
 
-/// References at the root that are followed before giving up.
+/// The maximum length of a chain of references.
 const MAX_REFERENCES: usize = 8;
 
 /// The arguments in the order of the schema.
@@ -26,13 +26,13 @@ pub fn arguments(schema: &Payload) -> Vec<PromptArgument> {
     };
     let mut found: Vec<PromptArgument> =
         root["properties"].as_object().into_iter().flatten().map(named).collect();
-    // A tree of values has no order of its own; the text has.
+    // The parsed tree loses the order of members, so it is taken from the text.
     let order = property_names(schema.bytes(), &whole);
     found.sort_by_key(|argument| order.iter().position(|name| *name == argument.name));
     found
 }
 
-/// The texts that an argument may be, where the schema lists them.
+/// The strings that the schema's `enum` allows for an argument.
 pub fn choices(schema: &Payload, argument: &str) -> Vec<String> {
     let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return Vec::new() };
     let property = resolve(&whole, &resolve(&whole, &whole)["properties"][argument]);
@@ -40,7 +40,7 @@ pub fn choices(schema: &Payload, argument: &str) -> Vec<String> {
     listed.map(str::to_owned).collect()
 }
 
-/// MCP clients send every argument as a text: those whose schema wants something else become it, where they can.
+/// Converts string arguments to the types of the schema where possible: MCP clients send only strings.
 pub fn coerce_arguments(arguments: Payload, schema: &Payload) -> Payload {
     let Ok(whole) = serde_json::from_slice::<Value>(schema.bytes()) else { return arguments };
     let root = resolve(&whole, &whole);
@@ -70,7 +70,7 @@ fn needs_coercion(text: &str, property: &Value) -> bool {
         && json::scan(text.as_bytes()).is_ok_and(|kind| types.iter().any(|name| is_type(kind, text, name)))
 }
 
-/// Follows `$ref` inside the schema; what leads nowhere is taken as it is.
+/// Follows `$ref` inside the schema; an unresolvable reference is returned itself.
 fn resolve<'v>(whole: &'v Value, mut at: &'v Value) -> &'v Value {
     for _ in 0..MAX_REFERENCES {
         let target = at["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
@@ -97,7 +97,7 @@ fn property_names(bytes: &[u8], whole: &Value) -> Vec<String> {
     members.into_iter().map(|(name, _)| name.into_owned()).collect()
 }
 
-/// Used by the list of prompts.
+/// Writes the arguments for the list of prompts.
 pub(super) fn push_arguments(out: &mut Vec<u8>, arguments: &[PromptArgument]) {
     json::push_objects(out, arguments, |object, argument| {
         object.text("name", &argument.name).bool("required", argument.required);
@@ -115,7 +115,7 @@ mod tests {
         "brief":{"type":"boolean"},"a":{"$ref":"#/$defs/tone"}}},"tone":{"enum":["dry","warm",3]}}}"##;
 
     #[test]
-    fn arguments_come_in_the_order_they_are_written_through_references() {
+    fn arguments_keep_the_order_of_the_schema_through_references() {
         let found = arguments(&Payload::json(SCHEMA));
         let names: Vec<(&str, bool)> =
             found.iter().map(|argument| (argument.name.as_str(), argument.required)).collect();
@@ -127,27 +127,27 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_what_the_schema_wants_and_nothing_else() {
-        let fitted = |arguments: &str| {
-            let fitted = coerce_arguments(Payload::json(arguments.to_owned()), &Payload::json(SCHEMA));
-            String::from_utf8(fitted.bytes().to_vec()).unwrap()
+    fn strings_become_the_types_of_the_schema_and_nothing_else() {
+        let coerced = |arguments: &str| {
+            let coerced = coerce_arguments(Payload::json(arguments.to_owned()), &Payload::json(SCHEMA));
+            String::from_utf8(coerced.bytes().to_vec()).unwrap()
         };
         assert_eq!(
-            fitted(r#"{"topic":"5","words":" 250","brief":"true","other":"1"}"#),
+            coerced(r#"{"topic":"5","words":" 250","brief":"true","other":"1"}"#),
             r#"{"topic":"5","words":250,"brief":true,"other":"1"}"#
         );
-        assert_eq!(fitted(r#"{"words":"many","brief":"yes"}"#), r#"{"words":"many","brief":"yes"}"#);
-        assert_eq!(fitted(r#"{"words":2.5}"#), r#"{"words":2.5}"#);
+        assert_eq!(coerced(r#"{"words":"many","brief":"yes"}"#), r#"{"words":"many","brief":"yes"}"#);
+        assert_eq!(coerced(r#"{"words":2.5}"#), r#"{"words":2.5}"#);
     }
 
     proptest! {
         #[test]
-        fn whatever_is_fitted_stays_json(name in ".{0,6}", value in ".{0,12}") {
+        fn coerced_arguments_stay_json(name in ".{0,6}", value in ".{0,12}") {
             let [name, value] = [name, value].map(|text| serde_json::to_string(&text).unwrap());
             let arguments = format!("{{{name}:{value},\"words\":{value},\"brief\":{value}}}");
             prop_assume!(json::scan(arguments.as_bytes()).is_ok());
-            let fitted = coerce_arguments(Payload::json(arguments), &Payload::json(SCHEMA));
-            prop_assert!(json::scan(fitted.bytes()).is_ok());
+            let coerced = coerce_arguments(Payload::json(arguments), &Payload::json(SCHEMA));
+            prop_assert!(json::scan(coerced.bytes()).is_ok());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Prompts as JSON: the messages that fill them in, what a tool answers for one, and what their schemas tell.
+//! Prompts as JSON: their messages, the results of tools that render or complete them, and their arguments.
 
 mod display;
 mod inputs;
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::{Completion, CompletionRequest, Error, ErrorKind, Outcome, Payload, RenderedPrompt};
 
-/// Messages that one prompt may hold.
+/// The maximum number of messages in a prompt.
 pub const MAX_MESSAGES: usize = 100;
-/// Bytes of all messages of one filled prompt.
+/// The maximum size of a rendered prompt in bytes.
 pub const MAX_RENDERED: usize = 8 << 20;
-/// Suggestions that are kept of what a tool answers.
+/// The maximum number of completions that are taken from a tool's result.
 const MAX_SUGGESTIONS: usize = 1000;
 
-/// Who says a message.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     User,
@@ -40,14 +40,14 @@ impl Role {
     }
 }
 
-/// What an embedded resource holds.
+/// The content of an embedded resource.
 pub enum Embedded<'a> {
     Text(&'a str),
-    /// As base64.
+    /// Base64.
     Blob(&'a str),
 }
 
-/// Messages in MCP's shape, written one after the other.
+/// Writes messages in MCP's shape.
 #[derive(Default)]
 pub struct Messages(Vec<u8>);
 
@@ -81,7 +81,7 @@ impl Messages {
         });
     }
 
-    /// Refused when it is over the bound.
+    /// Fails when the messages exceed [`MAX_RENDERED`].
     pub fn finish(mut self) -> Result<Payload, Error> {
         if self.0.is_empty() {
             self.0.push(b'[');
@@ -90,9 +90,9 @@ impl Messages {
         if self.0.len() > MAX_RENDERED {
             return Err(Error::new(
                 ErrorKind::OutputTooLarge,
-                format!("the filled prompt is over {MAX_RENDERED} bytes"),
+                format!("the rendered prompt is over {MAX_RENDERED} bytes"),
             )
-            .hint("give it shorter arguments"));
+            .hint("use shorter arguments"));
         }
         Ok(Payload::json(self.0))
     }
@@ -107,7 +107,7 @@ impl Messages {
         message.end();
     }
 
-    /// A content block as it is, its type checked by the caller.
+    /// Adds a raw content block, whose type the caller has checked.
     fn raw(&mut self, role: Role, block: &[u8]) {
         self.0.push(if self.0.is_empty() { b'[' } else { b',' });
         let mut message = Object::new(&mut self.0);
@@ -124,8 +124,8 @@ pub fn is_base64(text: &str) -> bool {
     base64::decode(text).is_some()
 }
 
-/// The messages that a tool made: `{messages, description}` or `[{role, content}, …]`; content of its own is said by
-/// the user, and so is any other result, as text.
+/// The messages of a tool's result: `{messages, description}` or `[{role, content}, …]`. MCP content, and any
+/// other result as text, become user messages.
 pub fn from_outcome(outcome: &Outcome) -> Result<RenderedPrompt, Error> {
     let Some(data) = outcome.data() else {
         let blocks = outcome.content().map_or_else(|| Bytes::from_static(b"[]"), |c| c.bytes().clone());
@@ -159,7 +159,7 @@ pub fn from_outcome(outcome: &Outcome) -> Result<RenderedPrompt, Error> {
     Ok(RenderedPrompt { description, messages: messages.finish()? })
 }
 
-/// The arguments for a tool that completes.
+/// The arguments for a completion tool.
 pub fn completion_request(completing: &CompletionRequest) -> Payload {
     let mut out = Vec::new();
     let mut object = Object::new(&mut out);
@@ -169,7 +169,7 @@ pub fn completion_request(completing: &CompletionRequest) -> Payload {
     Payload::json(out)
 }
 
-/// What such a tool answers: a list of texts, or `{values, total}`.
+/// Reads the result of a completion tool: a list of strings, or `{values, total}`.
 pub fn suggestions(outcome: &Outcome) -> Result<Completion, Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -182,8 +182,8 @@ pub fn suggestions(outcome: &Outcome) -> Result<Completion, Error> {
         Ok(Answer::Values(values)) => (values, None),
         Ok(Answer::Counted { values, total }) => (values, total),
         Err(_) => {
-            let what = "the tool that completes must answer with a list of texts, or {\"values\": […]}";
-            return Err(Error::new(ErrorKind::InvalidOutput, what).hint("mend the tool"));
+            let what = "a completion tool must return a list of strings or {\"values\": […]}";
+            return Err(Error::new(ErrorKind::InvalidOutput, what).hint("fix the tool"));
         }
     };
     let total = total.or(Some(values.len() as u64));
@@ -203,7 +203,7 @@ fn push_message(messages: &mut Messages, item: &Bytes) -> Result<(), Error> {
     push_content(messages, role, &content)
 }
 
-/// A block of MCP's types, or a text.
+/// Adds a content block of one of MCP's types, or a string.
 fn push_content(messages: &mut Messages, role: Role, content: &Bytes) -> Result<(), Error> {
     if let Ok(text) = serde_json::from_slice::<String>(content) {
         messages.text(role, &text);
@@ -211,7 +211,7 @@ fn push_content(messages: &mut Messages, role: Role, content: &Bytes) -> Result<
     }
     if !crate::content::is_block(content) {
         let types = crate::content::BLOCKS.join(", ");
-        return Err(wrong(&format!("a 'content' is neither a text nor an object of the types {types}")));
+        return Err(wrong(&format!("a 'content' is neither a string nor an object of the types {types}")));
     }
     messages.raw(role, content);
     Ok(())
@@ -227,8 +227,8 @@ fn elements(list: &Bytes) -> Result<Vec<Bytes>, Error> {
 }
 
 fn wrong(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidOutput, format!("what the tool made for the prompt cannot be used: {what}"))
-        .hint("answer with {\"messages\": [{\"role\": \"user\", \"content\": {\"type\": \"text\", \"text\": …}}]} or a text")
+    Error::new(ErrorKind::InvalidOutput, format!("the tool's result is not a prompt: {what}"))
+        .hint("return {\"messages\": [{\"role\": \"user\", \"content\": {\"type\": \"text\", \"text\": …}}]} or a string")
 }
 
 #[cfg(test)]
@@ -236,15 +236,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn filled(data: &str) -> Result<String, String> {
-        let filled = from_outcome(&Outcome::success(Some(Payload::json(data.to_owned()))));
-        filled
-            .map(|filled| String::from_utf8(filled.messages.bytes().to_vec()).unwrap())
+    fn rendered(data: &str) -> Result<String, String> {
+        let rendered = from_outcome(&Outcome::success(Some(Payload::json(data.to_owned()))));
+        rendered
+            .map(|prompt| String::from_utf8(prompt.messages.bytes().to_vec()).unwrap())
             .map_err(|error| error.message)
     }
 
     #[test]
-    fn every_form_of_a_tools_answer_becomes_messages() {
+    fn every_form_of_a_tools_result_becomes_messages() {
         let text = |role: &str, text: &str| {
             format!(r#"{{"role":"{role}","content":{{"type":"text","text":"{text}"}}}}"#)
         };
@@ -254,18 +254,18 @@ mod tests {
             r#"{"messages":[{"role":"user","content":"hello"}]}"#,
             r#"[{"role":"user","content":{"type":"text","text":"hello"}}]"#,
         ] {
-            assert_eq!(filled(data).as_deref(), Ok(hello.as_str()), "{data}");
+            assert_eq!(rendered(data).as_deref(), Ok(hello.as_str()), "{data}");
         }
         let both = r#"{"description":"d","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#;
-        assert_eq!(filled(both), Ok(format!("[{},{}]", text("user", "a"), text("assistant", "b"))));
-        assert_eq!(filled(r#"{"n":1}"#), Ok(format!("[{}]", text("user", r#"{\"n\":1}"#))));
+        assert_eq!(rendered(both), Ok(format!("[{},{}]", text("user", "a"), text("assistant", "b"))));
+        assert_eq!(rendered(r#"{"n":1}"#), Ok(format!("[{}]", text("user", r#"{\"n\":1}"#))));
         let content = Payload::json(r#"[{"type":"text","text":"hello"}]"#);
-        let made = from_outcome(&Outcome::success(None).with_content(content)).unwrap();
-        assert_eq!(&made.messages.bytes()[..], hello.as_bytes());
+        let from_content = from_outcome(&Outcome::success(None).with_content(content)).unwrap();
+        assert_eq!(&from_content.messages.bytes()[..], hello.as_bytes());
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_the_reason() {
+    fn invalid_messages_are_rejected_with_the_reason() {
         for (data, what) in [
             (r#"{"messages":[]}"#, "0 messages"),
             (r#"{"messages":5}"#, "must be a list"),
@@ -275,11 +275,11 @@ mod tests {
             (r#"[{"role":"user","content":{"type":"video"}}]"#, "types"),
             (r#"[1]"#, "'role'"),
         ] {
-            let error = filled(data).expect_err(data);
+            let error = rendered(data).expect_err(data);
             assert!(error.contains(what), "{data}: {error}");
         }
         let many = format!("[{}]", vec![r#"{"role":"user","content":"a"}"#; 101].join(","));
-        assert!(filled(&many).unwrap_err().contains("101"));
+        assert!(rendered(&many).unwrap_err().contains("101"));
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(read(r#"["a","b"]"#).unwrap(), Completion { values: two.clone(), total: Some(2) });
         let counted = read(r#"{"values":["a","b"],"total":9}"#).unwrap();
         assert_eq!(counted, Completion { values: two, total: Some(9) });
-        assert!(read("5").unwrap_err().message.contains("list of texts"));
+        assert!(read("5").unwrap_err().message.contains("list of strings"));
     }
 
     proptest! {
@@ -306,11 +306,11 @@ mod tests {
         }
 
         #[test]
-        fn any_answer_is_messages_or_a_clear_error(
+        fn any_result_is_messages_or_a_clear_error(
             data in r#"[\[{]{0,2}("(messages|role|content|type)":)?("user"|"text"|[0-9]|null)?[\]}]{0,2}"#,
         ) {
             if serde_json::from_str::<serde_json::Value>(&data).is_ok()
-                && let Ok(messages) = filled(&data)
+                && let Ok(messages) = rendered(&data)
             {
                 prop_assert!(messages.starts_with(r#"[{"role":""#), "{}", messages);
             }

@@ -1,4 +1,4 @@
-//! A field that holds any JSON: kept as it was written, since no type knows what it means.
+//! A field of a typed tool that accepts any JSON value.
 
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use toolyard_formats::json::{ParseError, Token, Tokenizer};
 use toolyard_protocol::{Error, ErrorKind, Format, Payload};
 
-/// One JSON value. Its integers and its order of members survive on the way out.
+/// One JSON value. Serialization preserves integers of any size and the order of members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnyJson(Payload);
 
@@ -20,10 +20,10 @@ impl AnyJson {
         sound.then_some(AnyJson(payload))
     }
 
-    /// Any payload; MsgPack becomes JSON, its bytes base64.
+    /// From any payload; MsgPack becomes JSON, with binary values as base64.
     pub fn of(payload: Payload) -> Result<AnyJson, Error> {
         let unreadable =
-            |what: String| Error::new(ErrorKind::Internal, format!("a kept value is damaged: {what}"));
+            |what: String| Error::new(ErrorKind::Internal, format!("a stored value is damaged: {what}"));
         match payload.format() {
             Format::Json => AnyJson::new(payload).ok_or_else(|| unreadable("not JSON".to_owned())),
             Format::MsgPack => {
@@ -54,18 +54,18 @@ impl Serialize for AnyJson {
 
 impl<'de> Deserialize<'de> for AnyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyJson, D::Error> {
-        // Bytes, extensions and keys that are no texts have no JSON, and are refused here.
+        // Binary values, extensions and non-string keys have no JSON form and are rejected here.
         let value = Value::deserialize(deserializer)?;
         if has_inexact(&value) {
-            // Not which: the value may be a secret, and messages go to logs.
-            return Err(de::Error::custom("holds a number that cannot be kept exactly; send it as a text"));
+            // The number is not quoted: it may be a secret, and messages go to logs.
+            return Err(de::Error::custom("has a number that would lose precision; send it as a string"));
         }
         let text = serde_json::to_string(&value).map_err(de::Error::custom)?;
         Ok(AnyJson(Payload::json(Bytes::from(text))))
     }
 }
 
-/// A number that was an integer of more than 64 bits when it came.
+/// Whether a number may have been an integer of more than 64 bits in the input.
 fn has_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -77,8 +77,8 @@ fn has_inexact(value: &Value) -> bool {
     }
 }
 
-/// A value on its way to a serializer. Integers stay integers, also those that no 64 bits hold: `serde_json::Value`
-/// would make floats of them, and its feature that does not is unsafe with hostile member names.
+/// A value to be serialized. Integers of more than 64 bits stay integers: `serde_json::Value` would turn them
+/// into floats, and its feature that avoids this is unsafe with hostile member names.
 enum Tree<'a> {
     Null,
     Bool(bool),
@@ -94,7 +94,7 @@ impl<'a> Tree<'a> {
         Tree::next(&mut tokens)?.ok_or_else(|| tokens.error_at(0, "no value"))
     }
 
-    /// The next value; `None` at the end of what it would be in.
+    /// The next value; `None` at the end of the container.
     fn next(tokens: &mut Tokenizer<'a>) -> Result<Option<Tree<'a>>, ParseError> {
         let Some((token, _)) = tokens.next()? else { return Ok(None) };
         Ok(Some(match token {
@@ -113,7 +113,7 @@ impl<'a> Tree<'a> {
             Token::ObjectStart => {
                 let mut members = Vec::new();
                 while let Some((Token::Key(key), _)) = tokens.next()? {
-                    // The scanner lets no name stand without a value.
+                    // The tokenizer guarantees a value after each key.
                     members.push((key, Tree::next(tokens)?.unwrap_or(Tree::Null)));
                 }
                 Tree::Object(members)
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_of_any_size_and_the_order_of_members_survive() {
+    fn integers_of_any_size_and_the_order_of_members_are_preserved() {
         for text in [
             r#"{"z":123456789012345678901234567890,"a":[-9223372036854775809,18446744073709551616,0,-1]}"#,
             r#"[null,true,"é\n",{},[]]"#,
@@ -183,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_would_be_changed_is_refused() {
+    fn a_number_that_would_be_changed_is_rejected() {
         let error = serde_json::from_str::<AnyJson>(r#"{"n":[123456789012345678901]}"#).unwrap_err();
-        assert!(error.to_string().contains("send it as a text"), "{error}");
+        assert!(error.to_string().contains("send it as a string"), "{error}");
         assert!(serde_json::from_str::<AnyJson>("18446744073709551615").is_ok());
     }
 }

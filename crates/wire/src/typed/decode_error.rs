@@ -1,10 +1,10 @@
-//! Why a value is not of its type. The value itself is never repeated: it may be a secret, and messages go to logs.
+//! Decoding errors. They never quote the value: it may be a secret, and messages go to logs.
 
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 use toolyard_protocol::text::nearest;
 
-/// One fault, in words for whoever wrote the value.
+/// One error, worded for the author of the value.
 #[derive(Debug)]
 pub struct DecodeError(pub String);
 
@@ -22,15 +22,15 @@ impl de::Error for DecodeError {
     }
 
     fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> DecodeError {
-        DecodeError(format!("must be {}, not {}", words(wanted), kind(&found)))
+        DecodeError(format!("must be {}, not {}", describe(wanted), kind(&found)))
     }
 
     fn invalid_value(_: Unexpected<'_>, wanted: &dyn Expected) -> DecodeError {
-        DecodeError(format!("must be {}", words(wanted)))
+        DecodeError(format!("must be {}", describe(wanted)))
     }
 
     fn invalid_length(length: usize, _: &dyn Expected) -> DecodeError {
-        DecodeError(format!("has only {length} elements, which are too few"))
+        DecodeError(format!("has too few elements ({length})"))
     }
 
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> DecodeError {
@@ -44,12 +44,12 @@ impl de::Error for DecodeError {
     }
 
     fn duplicate_field(name: &'static str) -> DecodeError {
-        DecodeError(format!("'{name}' is there twice"))
+        DecodeError(format!("'{name}' is given twice"))
     }
 }
 
-/// What a type expects, without Rust's names.
-fn words(wanted: &dyn Expected) -> String {
+/// What a type expects, without Rust type names.
+fn describe(wanted: &dyn Expected) -> String {
     let wanted = wanted.to_string();
     let plain = match wanted.as_str() {
         "u8" => "a whole number from 0 to 255",
@@ -59,7 +59,6 @@ fn words(wanted: &dyn Expected) -> String {
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
-        "a string" => "a text",
         "a sequence" => "a list",
         "a map" => "an object",
         _ if wanted.starts_with("struct ") => "an object",
@@ -70,14 +69,14 @@ fn words(wanted: &dyn Expected) -> String {
 
 fn kind(found: &Unexpected<'_>) -> &'static str {
     match found {
-        Unexpected::Bool(_) => "true or false",
+        Unexpected::Bool(_) => "a boolean",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) => "a whole number",
         Unexpected::Float(_) => "a number with a fraction",
-        Unexpected::Char(_) | Unexpected::Str(_) => "a text",
+        Unexpected::Char(_) | Unexpected::Str(_) => "a string",
         Unexpected::Bytes(_) => "bytes",
         Unexpected::Unit | Unexpected::Option => "null",
         Unexpected::Seq => "a list",
         Unexpected::Map => "an object",
-        _ => "another kind of value",
+        _ => "another type of value",
     }
 }

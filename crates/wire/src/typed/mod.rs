@@ -1,7 +1,6 @@
-//! A typed tool erased: bytes of either format in, bytes of the same format out.
+//! Type-erased typed tools: arguments in either format in, the response in the same format out.
 
 mod any;
-mod decode;
 mod decode_error;
 mod schema;
 mod tracked;
@@ -10,32 +9,35 @@ pub use any::AnyJson;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+use toolyard_formats::{json, msgpack};
 use toolyard_protocol::{
     Annotations, Context, Error, ErrorKind, Format, Payload, Request, Timing, Tool, Violation,
 };
+use tracked::{PathTracker, TrackedDeserializer};
 
 pub type TypedFuture<'a> = Pin<Box<dyn Future<Output = Result<Payload, Error>> + Send + 'a>>;
 
-/// What the registry keeps of a typed tool.
+/// A type-erased typed tool, as the registry stores it.
 pub trait Typed: Send + Sync {
     fn spec(&self) -> &TypedSpec;
 
-    /// Whether [`Typed::run`] would take these arguments. For those who must know before the work starts.
+    /// Whether [`Typed::run`] would accept these arguments, for checks before a job starts.
     fn check(&self, arguments: &Payload) -> Result<(), Vec<Violation>>;
 
-    /// Reads the request, runs the tool, writes its response in the format of the arguments.
+    /// Decodes the request, runs the tool and encodes its response in the format of the arguments.
     fn run<'a>(&'a self, arguments: &'a Payload, context: Context<'a>) -> TypedFuture<'a>;
 }
 
-/// Erases a tool.
+/// Erases the types of a tool.
 pub fn typed<T: Tool>(tool: T) -> Box<dyn Typed> {
     Box::new(Erased { tool, spec: TypedSpec::of::<T>() })
 }
 
-/// A tool's constants, and the schemas of its types.
+/// A tool's constants and the schemas of its types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedSpec {
     pub name: &'static str,
@@ -48,7 +50,7 @@ pub struct TypedSpec {
     pub input: usize,
     /// Bytes of the response.
     pub output: usize,
-    /// For listing: what is taken is decided by the type and its `check`.
+    /// For listing only: the type and its `check` decide which arguments are accepted.
     pub input_schema: Payload,
     pub output_schema: Payload,
 }
@@ -70,26 +72,26 @@ impl TypedSpec {
     }
 }
 
-/// A request read and checked; every violation that was found, each with its place.
+/// Decodes and checks a request. The error lists every violation with its position.
 pub fn read<R: Request>(arguments: &Payload) -> Result<R, Vec<Violation>> {
-    let request: R = decode::decode(arguments)?;
+    let request: R = decode(arguments)?;
     let mut broken = Vec::new();
     request.check(&mut broken);
     if broken.is_empty() { Ok(request) } else { Err(broken) }
 }
 
-/// Any value in the format; MsgPack as maps, absent fields left out as the type says.
+/// Encodes a value; structs become maps in MsgPack.
 pub fn write(value: &impl Serialize, format: Format) -> Result<Payload, Error> {
     let written = match format {
         Format::Json => serde_json::to_vec(value).map_err(|error| error.to_string()),
         Format::MsgPack => rmp_serde::to_vec_named(value).map_err(|error| error.to_string()),
     };
     let bytes = written
-        .map_err(|what| Error::new(ErrorKind::Internal, format!("the response cannot be written: {what}")))?;
+        .map_err(|what| Error::new(ErrorKind::Internal, format!("cannot encode the response: {what}")))?;
     Ok(Payload::new(format, Bytes::from(bytes)))
 }
 
-/// The page that says how to write a tool; its examples are compiled and run.
+/// The guide to writing a tool; its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/typed-tools.md")]
 struct Page;
@@ -110,24 +112,47 @@ impl<T: Tool> Typed for Erased<T> {
 
     fn run<'a>(&'a self, arguments: &'a Payload, context: Context<'a>) -> TypedFuture<'a> {
         Box::pin(async move {
-            let request = read(arguments).map_err(|violations| refused(T::NAME, violations))?;
+            let request = read(arguments).map_err(|violations| {
+                // The same message as for tools whose arguments are checked against a schema.
+                let what = format!("invalid arguments for '{}'", T::NAME);
+                Error::invalid(ErrorKind::InvalidInput, what, violations)
+                    .hint("'toolyard show' prints the input schema")
+            })?;
             let response = self.tool.run(request, context).await?;
             write(&response, arguments.format())
         })
     }
 }
 
-/// The same words as for tools whose arguments are held to a schema.
-fn refused(name: &str, violations: Vec<Violation>) -> Error {
-    let first = violations.first().map_or(String::new(), |violation| {
-        let pointer = if violation.pointer.is_empty() { "the value itself" } else { &violation.pointer };
-        format!(": at {pointer}: {}", violation.message)
-    });
-    let more =
-        if violations.len() > 1 { format!(" (and {} more)", violations.len() - 1) } else { String::new() };
-    Error::new(ErrorKind::InvalidInput, format!("the arguments do not fit '{name}'{first}{more}"))
-        .hint("'toolyard show' prints the input schema")
-        .with(|details| details.violations = violations)
+/// Unknown members are rejected in JSON and ignored in MsgPack, as HOOT01 requires.
+pub fn decode<T: DeserializeOwned>(payload: &Payload) -> Result<T, Vec<Violation>> {
+    match payload.format() {
+        Format::Json => {
+            let mut deserializer = serde_json::Deserializer::from_slice(payload.bytes());
+            let tracker = PathTracker::new(Format::Json);
+            let read = T::deserialize(TrackedDeserializer::new(&mut deserializer, &tracker));
+            // Syntax errors get their own message. Edges have checked the syntax, so scan only on failure.
+            if (read.is_err() || deserializer.end().is_err())
+                && let Err(parse_error) = json::scan(payload.bytes())
+            {
+                return Err(whole(format!("not valid JSON: {parse_error}")));
+            }
+            tracker.finish(read)
+        }
+        Format::MsgPack => {
+            // The deserializer below trusts lengths and depth, and ignores data after the value.
+            msgpack::scan(payload.bytes())
+                .map_err(|parse_error| whole(format!("not valid MsgPack: {parse_error}")))?;
+            let mut deserializer = rmp_serde::Deserializer::from_read_ref(&payload.bytes()[..]);
+            let tracker = PathTracker::new(Format::MsgPack);
+            let read = T::deserialize(TrackedDeserializer::new(&mut deserializer, &tracker));
+            tracker.finish(read)
+        }
+    }
+}
+
+fn whole(message: String) -> Vec<Violation> {
+    vec![Violation { pointer: String::new(), message }]
 }
 
 #[cfg(test)]

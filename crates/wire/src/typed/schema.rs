@@ -1,11 +1,11 @@
-//! JSON Schemas of Rust types, for listing: self-contained, and without what confuses weaker readers of schemas.
+//! JSON Schemas of Rust types, for listing: self-contained, and without keywords that break some clients.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use toolyard_protocol::Payload;
 
-/// What is taken: no member but those listed.
+/// The schema of a request: unknown members are not allowed.
 pub fn of_request<T: JsonSchema>() -> Payload {
     let settings = settings().for_deserialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -13,7 +13,7 @@ pub fn of_request<T: JsonSchema>() -> Payload {
     finish(schema)
 }
 
-/// What is given; more may come in later versions.
+/// The schema of a response: later versions may add members.
 pub fn of_response<T: JsonSchema>() -> Payload {
     let settings = settings().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -28,7 +28,7 @@ fn settings() -> SchemaSettings {
     })
 }
 
-/// Every tool takes and gives an object, even one without members.
+/// Every request and response is an object, even without members.
 fn finish(mut schema: Value) -> Payload {
     if let Value::Object(root) = &mut schema {
         root.remove("title");
@@ -37,8 +37,7 @@ fn finish(mut schema: Value) -> Payload {
     Payload::json(schema.to_string())
 }
 
-/// `default` breaks some readers and says nothing that the type does not do; widths of integers are no formats of
-/// JSON Schema.
+/// Removes `default`, which breaks some clients, and integer widths, which are not JSON Schema formats.
 fn tidy(schema: &mut Value, closed: bool) {
     let Value::Object(schema) = schema else { return };
     schema.remove("default");

@@ -1,4 +1,4 @@
-//! What a typed tool takes, in both formats, and what it says about what it does not take.
+//! Tests of valid and invalid requests of a typed tool in both formats.
 
 use super::*;
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ impl Request for EchoRequest {
     }
 }
 
-/// Gives back what it gets.
+/// Returns its request.
 struct Mirror;
 
 impl Tool for Mirror {
@@ -60,7 +60,7 @@ impl Tool for Mirror {
 
     const NAME: &'static str = "test.mirror";
     const TITLE: &'static str = "Mirror";
-    const DESCRIPTION: &'static str = "Gives back what it gets.";
+    const DESCRIPTION: &'static str = "Returns its request.";
     const ANNOTATIONS: Annotations =
         Annotations { read_only: Some(true), destructive: None, idempotent: None, open_world: None };
 
@@ -74,7 +74,7 @@ fn run(arguments: Payload) -> Result<Payload, Error> {
     let tool = typed(Mirror);
     let context = Context { call: &call, caller: &NoopCaller, deadline: Instant::now() };
     let mut future = tool.run(&arguments, context);
-    // The tool never waits, so one look is enough.
+    // The tool never waits, so one poll is enough.
     let mut task = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut task) {
         std::task::Poll::Ready(result) => result,
@@ -127,22 +127,22 @@ fn the_response_comes_in_the_callers_format() {
 }
 
 #[test]
-fn what_does_not_fit_is_named_by_place_and_without_the_value() {
+fn violations_name_the_position_but_not_the_value() {
     for (text, pointer, message) in [
         (r#"{}"#, "", "'name' is missing"),
-        (r#"{"name":5}"#, "/name", "must be a text, not a whole number"),
-        (r#"{"name":null}"#, "/name", "must be a text, not null"),
+        (r#"{"name":5}"#, "/name", "must be a string, not a whole number"),
+        (r#"{"name":null}"#, "/name", "must be a string, not null"),
         (r#"{"name":"n","count":300}"#, "/count", "must be a whole number from 0 to 255"),
         (
             r#"{"name":"n","count":1.5}"#,
             "/count",
             "must be a whole number from 0 to 255, not a number with a fraction",
         ),
-        (r#"{"name":"n","count":"hunter2"}"#, "/count", "must be a whole number from 0 to 255, not a text"),
+        (r#"{"name":"n","count":"hunter2"}"#, "/count", "must be a whole number from 0 to 255, not a string"),
         (
             r#"{"name":"n","parts":[{"kind":"a","weight":1},{"kind":"b","weight":"x"}]}"#,
             "/parts/1/weight",
-            "must be a number, not a text",
+            "must be a number, not a string",
         ),
         (r#"{"name":"n","parts":[{"kind":"a"}]}"#, "/parts/0", "'weight' is missing"),
         (r#"{"name":"n","parts":[["a",1]]}"#, "/parts/0", "must be an object, not a list"),
@@ -160,30 +160,26 @@ fn what_does_not_fit_is_named_by_place_and_without_the_value() {
             "/id",
             "not a UUID: 36 characters as in 01923456-789a-7fff-bfff-ffffffffffff",
         ),
-        (
-            r#"{"name":"n","name":"m"}"#,
-            "",
-            r#"not valid JSON: the member "name" appears twice at line 1, column 13"#,
-        ),
+        (r#"{"name":"n","name":"m"}"#, "", r#"not valid JSON: duplicate member "name" at line 1, column 13"#),
         (r#"[]"#, "", "must be an object, not a list"),
         (r#"5"#, "", "must be an object, not a whole number"),
-        (r#"{"name":"n"} x"#, "", "not valid JSON: there is more text after the value at line 1, column 14"),
+        (r#"{"name":"n"} x"#, "", "not valid JSON: unexpected text after the value at line 1, column 14"),
     ] {
         assert_eq!(violations(json(text)), [(pointer.to_owned(), message.to_owned())], "{text}");
     }
 }
 
 #[test]
-fn unknown_members_are_refused_in_json_with_the_nearest_name() {
+fn unknown_members_are_rejected_in_json_with_the_nearest_name() {
     let found =
         violations(json(r#"{"nam":"n","parts":[{"kind":"k","weight":1,"wieght":2,"zzzzzz":3}],"name":"n"}"#));
     let expected = [
         ("/nam", "unknown member; did you mean 'name'?"),
         ("/parts/0/wieght", "unknown member; did you mean 'weight'?"),
-        ("/parts/0/zzzzzz", "unknown member; known are kind, weight"),
+        ("/parts/0/zzzzzz", "unknown member; expected kind, weight"),
     ];
     assert_eq!(found, expected.map(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
-    // A misspelt name explains what is missing.
+    // A misspelt name is reported beside the missing one.
     let found = violations(json(r#"{"naem":"n"}"#));
     assert_eq!(
         (found[0].1.as_str(), found[1].1.as_str()),
@@ -206,29 +202,29 @@ fn unknown_fields_are_ignored_in_msgpack_by_name_and_by_position() {
     // {name: "n", _deadline_ms: 5, x: [1, {}]}
     let named = b"\x83\xa4name\xa1n\xac_deadline_ms\x05\xa1x\x92\x01\x80";
     assert_eq!(read::<EchoRequest>(&pack(*named)).unwrap(), wanted);
-    // Positional: name, count, parts, data, mode, more, id and two more that a newer peer knows.
+    // Positional: name, count, parts, data, mode, more, id and two more fields of a newer client.
     let positional = b"\x99\xa1n\xc0\x90\xc0\xa3any\xc0\xc0\x01\x80";
     assert_eq!(read::<EchoRequest>(&pack(*positional)).unwrap(), wanted);
-    // And fewer, as an older peer writes them; parts are positional too.
+    // Fewer fields, as an older client writes them; parts are positional too.
     assert_eq!(read::<EchoRequest>(&pack(*b"\x91\xa1n")).unwrap(), wanted);
     let part = read::<EchoRequest>(&pack(*b"\x93\xa1n\xc0\x91\x92\xa1k\x01")).unwrap().parts;
     assert_eq!(part, [Part { kind: "k".into(), weight: 1.0 }]);
 }
 
 #[test]
-fn msgpack_is_as_strict_about_kinds_as_json() {
+fn msgpack_is_as_strict_about_types_as_json() {
     for (bytes, pointer, message) in [
-        (&b"\x81\xa4name\x05"[..], "/name", "must be a text, not a whole number"),
-        (b"\x81\xa4name\xc4\x01n", "/name", "must be a text, not bytes"),
-        (b"\x82\xa4name\xa1n\xa4data\xa4AQL/", "/data", "must be bytes (bin), not a text"),
+        (&b"\x81\xa4name\x05"[..], "/name", "must be a string, not a whole number"),
+        (b"\x81\xa4name\xc4\x01n", "/name", "must be a string, not bytes"),
+        (b"\x82\xa4name\xa1n\xa4data\xa4AQL/", "/data", "must be bytes (bin), not a string"),
         (b"\x82\xa4name\xa1n\xa4data\x93\x01\x02\x03", "/data", "must be bytes (bin), not a list"),
-        (b"\x82\xa4name\xa1n\xa4mode\x00", "/mode", "must be a text, not a whole number"),
-        (b"\x82\xa4name\xa1n\xa5parts\x91\x91\xa1k", "/parts/0", "has only 1 elements, which are too few"),
+        (b"\x82\xa4name\xa1n\xa4mode\x00", "/mode", "must be a string, not a whole number"),
+        (b"\x82\xa4name\xa1n\xa5parts\x91\x91\xa1k", "/parts/0", "has too few elements (1)"),
         (b"\x82\xa4name\xa1n\xa2id\xc4\x01\x00", "/id", "not a UUID: it must have 16 bytes"),
-        (b"\x81\xa4name\xd4\x01\x00", "/name", "must be a text, not another kind of value"),
+        (b"\x81\xa4name\xd4\x01\x00", "/name", "must be a string, not another type of value"),
         (b"\x82\xa4name\xa1n\xa4more\xc4\x01\x00", "/more", "must be any valid JSON value, not bytes"),
-        (b"\x81\xa4name\xa1n\xc0", "", "not valid MsgPack: something follows the value (at byte 8)"),
-        (b"\x90", "", "has only 0 elements, which are too few"),
+        (b"\x81\xa4name\xa1n\xc0", "", "not valid MsgPack: data after the value (at byte 8)"),
+        (b"\x90", "", "has too few elements (0)"),
     ] {
         let found = violations(pack(bytes));
         assert_eq!(found, [(pointer.to_owned(), message.to_owned())], "{bytes:x?}");
@@ -236,14 +232,14 @@ fn msgpack_is_as_strict_about_kinds_as_json() {
 }
 
 #[test]
-fn every_broken_rule_is_told_at_once() {
+fn all_violations_are_reported_at_once() {
     let found = violations(json(r#"{"name":"","count":13}"#));
     let pointers: Vec<&str> = found.iter().map(|(pointer, _)| pointer.as_str()).collect();
     assert_eq!(pointers, ["/name", "/count"]);
     let error = run(json(r#"{"name":"","count":13}"#)).unwrap_err();
     assert_eq!(
         error.message,
-        "the arguments do not fit 'test.mirror': at /name: must not be empty (and 1 more)"
+        "invalid arguments for 'test.mirror': at /name: must not be empty (and 1 more)"
     );
 }
 
@@ -300,7 +296,7 @@ prop_compose! {
             parts: parts.into_iter().map(|(kind, weight)| Part { kind, weight }).collect(),
             data: data.map(|data| Blob(data.into())),
             mode,
-            // Null and absent are one in a field that may be absent.
+            // Null and absent are the same in an optional field.
             more: more.filter(|more| !more.is_null()).and_then(|more| AnyJson::new(json(&more.to_string()))),
             id: id.map(Id::from_bytes),
         }
@@ -316,22 +312,22 @@ proptest! {
         prop_assert_eq!(&read::<EchoRequest>(&text).unwrap(), &request);
         prop_assert_eq!(&read::<EchoRequest>(&named).unwrap(), &request);
         prop_assert_eq!(&read::<EchoRequest>(&positional).unwrap(), &request);
-        // Through the tool and back: the same value, in the format it came in.
+        // Through the tool and back: the same value in the same format.
         prop_assert_eq!(&read::<EchoRequest>(&run(text).unwrap()).unwrap(), &request);
         prop_assert_eq!(&run(named.clone()).unwrap(), &named);
     }
 
     #[test]
-    fn what_the_listed_schema_refuses_the_type_refuses_too(request in requests(), at in 0usize..7, with in any_json()) {
+    fn what_the_listed_schema_rejects_the_type_rejects_too(request in requests(), at in 0usize..7, with in any_json()) {
         let fields = ["name", "count", "parts", "data", "mode", "more", "id"];
         let mut value = serde_json::to_value(&request).unwrap();
         value[fields[at]] = with;
         let payload = json(&value.to_string());
         let schema = toolyard_formats::schema::Schema::compile(typed(Mirror).spec().input_schema.bytes()).unwrap();
         use toolyard_protocol::Check;
-        let (listed, taken) = (schema.check(&payload), read::<EchoRequest>(&payload));
+        let (listed, accepted) = (schema.check(&payload), read::<EchoRequest>(&payload));
         if listed.is_err() {
-            prop_assert!(taken.is_err(), "{} is taken, but the schema says {:?}", value, listed);
+            prop_assert!(accepted.is_err(), "{} is accepted, but the schema reports {:?}", value, listed);
         }
     }
 
@@ -342,7 +338,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_requests_are_refused_or_read_but_never_panic(
+    fn damaged_requests_are_rejected_or_read_but_never_panic(
         request in requests(), at in any::<proptest::sample::Index>(), byte in any::<u8>(), is_text in any::<bool>()
     ) {
         let format = if is_text { Format::Json } else { Format::MsgPack };

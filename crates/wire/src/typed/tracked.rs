@@ -1,7 +1,7 @@
-//! A deserializer around another one that knows where it is: JSON pointers for faults, and unknown members.
+//! A deserializer wrapper that tracks the path: errors get JSON pointers, and unknown members are recorded.
 //!
-//! Everything is asked for as "whatever is there", so that the type itself says what it cannot take; readers of
-//! formats would repeat the value in their message.
+//! It requests every value with `deserialize_any`, so that the type itself reports a mismatch; the format's
+//! own error messages would quote the value.
 
 use super::decode_error::DecodeError;
 use serde::de::{
@@ -13,14 +13,14 @@ use std::fmt;
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{Format, Violation};
 
-/// More are not listed; the first ones tell enough.
+/// The maximum number of unknown members that are listed.
 const MAX_VIOLATIONS: usize = 50;
 
-/// Where the reading stands, and what it has found.
+/// The current path, and the violations found so far.
 pub struct PathTracker {
     format: Format,
     path: RefCell<Vec<Step>>,
-    /// An error on its way out through the format's own error type.
+    /// An error that is being passed through the format's own error type.
     error: RefCell<Option<DecodeError>>,
     unknown: RefCell<Vec<Violation>>,
 }
@@ -40,7 +40,7 @@ impl PathTracker {
         }
     }
 
-    /// The value, or everything that is wrong.
+    /// The value, or all violations.
     pub fn finish<T>(self, read: Result<T, DecodeError>) -> Result<T, Vec<Violation>> {
         let here = self.pointer();
         let mut violations = self.unknown.into_inner();
@@ -56,7 +56,7 @@ impl PathTracker {
         self.format == Format::Json
     }
 
-    /// Steps into a member or element. Left in place by a failure, so that the path ends at the error.
+    /// Adds a step to the path while `read` runs. On failure it stays, so that the path ends at the error.
     fn within<T, E>(&self, step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.path.borrow_mut().push(step);
         let value = read()?;
@@ -83,16 +83,16 @@ impl PathTracker {
         }
         let path = self.path.borrow();
         let Some(Step::Member(name)) = path.last() else { return };
-        let meant = match nearest(name, known.iter().copied()) {
+        let hint = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean '{near}'?"),
-            None if known.is_empty() => "there are no members here".to_owned(),
-            None => format!("known are {}", known.join(", ")),
+            None if known.is_empty() => "no members are allowed".to_owned(),
+            None => format!("expected {}", known.join(", ")),
         };
         drop(path);
-        unknown.push(Violation { pointer: self.pointer(), message: format!("unknown member; {meant}") });
+        unknown.push(Violation { pointer: self.pointer(), message: format!("unknown member; {hint}") });
     }
 
-    /// Turns our error into whatever error the reader in between uses.
+    /// Stores the error and returns a placeholder of the format's error type.
     fn wrap_error<T, E: serde::de::Error>(&self, read: Result<T, DecodeError>) -> Result<T, E> {
         read.map_err(|error| {
             *self.error.borrow_mut() = Some(error);
@@ -100,29 +100,29 @@ impl PathTracker {
         })
     }
 
-    /// And back again.
+    /// The stored error in place of the format's own error.
     fn unwrap_error<T, E: fmt::Display>(&self, read: Result<T, E>) -> Result<T, DecodeError> {
         read.map_err(|_| {
             let ours = self.error.borrow_mut().take();
-            ours.unwrap_or_else(|| DecodeError("is not of the kind that is taken here".to_owned()))
+            ours.unwrap_or_else(|| DecodeError("has an unsupported type".to_owned()))
         })
     }
 }
 
-/// The deserializer at one place.
+/// The deserializer of one value.
 pub struct TrackedDeserializer<'t, D> {
     inner: D,
     tracker: &'t PathTracker,
     role: Role,
 }
 
-/// What the value at this place is for.
+/// The role of the value.
 #[derive(Clone, Copy)]
 enum Role {
     Value,
-    /// A member's value; the names that its object knows, when it is a struct.
+    /// A member's value; with the field names if its object is a struct.
     Member(Option<&'static [&'static str]>),
-    /// A member's name, to be remembered as a step.
+    /// A member's name, which becomes a step of the path.
     Name,
 }
 
@@ -132,7 +132,7 @@ impl<'t, D> TrackedDeserializer<'t, D> {
     }
 }
 
-/// What a type asked for, as far as it changes what is taken.
+/// The type that was requested, as far as it restricts the accepted values.
 #[derive(Clone, Copy)]
 enum TypeHint {
     Any,
@@ -214,7 +214,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for TrackedDeserializer<'_, D>
         })
     }
 
-    /// Asked only for what the type does not know.
+    /// Called only for unknown members.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         if let Role::Member(Some(known)) = self.role
             && self.tracker.is_strict()
@@ -229,7 +229,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for TrackedDeserializer<'_, D>
     }
 }
 
-/// A type's own visitor, with the tracker in hand.
+/// A type's own visitor with the tracker.
 struct TrackedVisitor<'t, V> {
     visitor: V,
     tracker: &'t PathTracker,
@@ -238,8 +238,8 @@ struct TrackedVisitor<'t, V> {
 }
 
 impl<V> TrackedVisitor<'_, V> {
-    /// Remembers the name of the member that comes next.
-    fn remember(&self, name: &str) {
+    /// Adds the member's name to the path.
+    fn push_name(&self, name: &str) {
         if self.is_name {
             self.tracker.path.borrow_mut().push(Step::Member(name.to_owned()));
         }
@@ -259,11 +259,11 @@ macro_rules! forward_integer {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
             let TrackedVisitor { visitor, tracker, hint, .. } = self;
-            // Names and variants have numbers too, inside Rust; they are no part of any format.
+            // Serde also accepts field and variant indices, which neither format allows.
             let refused = matches!(hint, TypeHint::Text);
             let found = serde::de::Unexpected::Signed(0);
             tracker.wrap_error(match refused {
-                true => Err(DecodeError::invalid_type(found, &"a text")),
+                true => Err(DecodeError::invalid_type(found, &"a string")),
                 false => visitor.$method(value),
             })
         }
@@ -273,7 +273,7 @@ macro_rules! forward_integer {
 macro_rules! forward_text {
     ($($method:ident($kind:ty);)*) => {$(
         fn $method<E: serde::de::Error>(self, value: $kind) -> Result<V::Value, E> {
-            self.remember(&value);
+            self.push_name(&value);
             let TrackedVisitor { visitor, tracker, .. } = self;
             tracker.wrap_error(visitor.$method(value))
         }
@@ -286,7 +286,7 @@ macro_rules! forward_bytes {
             let TrackedVisitor { visitor, tracker, hint, .. } = self;
             let found = serde::de::Unexpected::Bytes(&[]);
             tracker.wrap_error(match hint {
-                TypeHint::Text => Err(DecodeError::invalid_type(found, &"a text")),
+                TypeHint::Text => Err(DecodeError::invalid_type(found, &"a string")),
                 _ => visitor.$method(value),
             })
         }
@@ -334,7 +334,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for TrackedVisitor<'_, V> {
         }
         let read = visitor.visit_seq(Elements { inner: &mut inner, tracker, next: 0 });
         let value = tracker.wrap_error(read)?;
-        // Fields that a newer peer has added at the end.
+        // Skips fields that a newer client has added at the end.
         while positional && inner.next_element::<IgnoredAny>()?.is_some() {}
         Ok(value)
     }
@@ -404,7 +404,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
         let depth = self.tracker.path.borrow().len();
         let name = self.tracker.unwrap_error(self.inner.next_key_seed(seed))?;
         let mut path = self.tracker.path.borrow_mut();
-        // Names that are no texts leave no step of their own.
+        // A name that is not a string added no step.
         if name.is_some() && path.len() == depth {
             path.push(Step::Member("?".to_owned()));
         }
@@ -413,7 +413,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'_, A> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, DecodeError> {
         let seed = TrackedSeed { seed, tracker: self.tracker, role: Role::Member(self.known) };
-        // The name is on the path already; a value that was read leaves it.
+        // `next_key_seed` added the name to the path; it is removed after the value.
         let value = self.tracker.unwrap_error(self.inner.next_value_seed(seed))?;
         self.tracker.path.borrow_mut().pop();
         Ok(value)

@@ -1,10 +1,10 @@
-//! Frames of a client, put together to messages, and frames of ours. What breaks a rule or a bound names its close code.
+//! WebSocket frames: reassembles a client's messages and writes the server's. Errors carry a close code.
 //!
-//! Nothing is kept on a promise: memory grows with the bytes that have come, never with the length a frame announces.
+//! Memory grows with the bytes that have arrived, never with the length that a frame declares.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Why a connection ends (RFC 6455, section 7.4.1).
+/// Close codes (RFC 6455, section 7.4.1).
 pub mod code {
     pub const NORMAL: u16 = 1000;
     pub const GOING_AWAY: u16 = 1001;
@@ -15,36 +15,36 @@ pub mod code {
     pub const TOO_BIG: u16 = 1009;
 }
 
-/// Reads what a client sends, in pieces of any size.
+/// Reads the client's byte stream in pieces of any size.
 pub struct FrameReader {
-    bounds: FrameLimits,
+    limits: FrameLimits,
     input: BytesMut,
-    /// The message that is under way, without its masks.
+    /// The unmasked payload of the incomplete message.
     message: Vec<u8>,
-    /// Frames of that message so far; none is under way at 0.
+    /// Frames of that message so far; 0 when there is none.
     parts: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct FrameLimits {
-    /// Bytes of a message.
+    /// The maximum size of a message in bytes.
     pub message: usize,
-    /// Frames of a message.
+    /// The maximum number of frames of a message.
     pub parts: usize,
 }
 
-/// What came.
+/// A complete message or control frame from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFrame {
-    /// A whole message, known to be UTF-8.
+    /// A complete message in valid UTF-8.
     Text(Bytes),
     Ping(Bytes),
     Pong,
-    /// The client closes: its code, if it gave one.
+    /// The client closes the connection, with its code if there is one.
     Close(Option<u16>),
 }
 
-/// The end that the client's mistake leads to.
+/// The close frame to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Close {
     pub code: u16,
@@ -56,7 +56,7 @@ struct FrameHeader {
     last: bool,
     opcode: u8,
     mask: [u8; 4],
-    /// Bytes of the head itself.
+    /// Bytes of the header itself.
     size: usize,
     length: u64,
 }
@@ -68,26 +68,26 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// Payload of a control frame, by the standard.
+/// The largest payload of a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL: usize = 125;
 
 impl FrameReader {
-    pub fn new(bounds: FrameLimits) -> FrameReader {
-        FrameReader { bounds, input: BytesMut::new(), message: Vec::new(), parts: 0 }
+    pub fn new(limits: FrameLimits) -> FrameReader {
+        FrameReader { limits, input: BytesMut::new(), message: Vec::new(), parts: 0 }
     }
 
-    /// Where the next bytes are read into. Take everything out with [`FrameReader::take`] before more is read, then this holds
-    /// no more than one frame that has not come whole.
+    /// The input buffer. If every frame is removed with [`FrameReader::take`] before more is read, it holds
+    /// at most one incomplete frame.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// Whether a message has begun and is not whole.
+    /// Whether a message is incomplete.
     pub fn is_mid_message(&self) -> bool {
         self.parts > 0 || !self.input.is_empty()
     }
 
-    /// The next thing that came whole; `None` when more bytes are needed. After an error nothing more can be read.
+    /// The next message or control frame; `None` when more bytes are needed. Errors are final.
     pub fn take(&mut self) -> Result<Option<ClientFrame>, Close> {
         loop {
             let Some(head) = head(&self.input)? else { return Ok(None) };
@@ -105,7 +105,7 @@ impl FrameReader {
                 _ => self.append_fragment(head, &payload)?,
             };
             if self.input.is_empty() {
-                // A large message leaves no large buffer behind.
+                // Frees the buffer of a large message.
                 self.input = BytesMut::new();
             }
             if got.is_some() {
@@ -114,30 +114,30 @@ impl FrameReader {
         }
     }
 
-    /// Refuses by the head alone what must not come, before its payload is waited for.
+    /// Rejects an invalid frame by its header alone, before its payload arrives.
     fn check(&self, head: FrameHeader) -> Result<usize, Close> {
         let length = usize::try_from(head.length).unwrap_or(usize::MAX);
         match head.opcode {
             CLOSE | PING | PONG => {
                 if !head.last || length > MAX_CONTROL {
-                    return Err(protocol("a control frame is whole and has at most 125 bytes"));
+                    return Err(protocol("a control frame must be unfragmented and have at most 125 bytes"));
                 }
                 return Ok(length);
             }
-            TEXT if self.parts > 0 => return Err(protocol("a new message begins within another")),
+            TEXT if self.parts > 0 => return Err(protocol("a new message starts inside a fragmented one")),
             CONTINUATION if self.parts == 0 => {
-                return Err(protocol("there is no message that this frame continues"));
+                return Err(protocol("a continuation frame without a message"));
             }
             TEXT | CONTINUATION => {}
             BINARY => return Err(Close::new(code::UNSUPPORTED, "send messages as text")),
-            _ => return Err(protocol("an opcode that is not known")),
+            _ => return Err(protocol("unknown opcode")),
         }
-        if length > self.bounds.message.saturating_sub(self.message.len()) {
-            let reason = format!("a message may have at most {} bytes", self.bounds.message);
+        if length > self.limits.message.saturating_sub(self.message.len()) {
+            let reason = format!("a message may have at most {} bytes", self.limits.message);
             return Err(Close::new(code::TOO_BIG, reason));
         }
-        if self.parts >= self.bounds.parts {
-            let reason = format!("a message may have at most {} frames", self.bounds.parts);
+        if self.parts >= self.limits.parts {
+            let reason = format!("a message may have at most {} frames", self.limits.parts);
             return Err(Close::new(code::POLICY, reason));
         }
         Ok(length)
@@ -164,7 +164,7 @@ impl Close {
     }
 }
 
-/// A message of ours, whole in one frame.
+/// A text message in one frame.
 pub fn text(message: &[u8]) -> Vec<u8> {
     frame(TEXT, message)
 }
@@ -173,16 +173,16 @@ pub fn ping() -> Vec<u8> {
     frame(PING, b"")
 }
 
-/// The answer to a ping, with its payload.
+/// The response to a ping, with its payload.
 pub fn pong(payload: &[u8]) -> Vec<u8> {
     frame(PONG, &payload[..payload.len().min(MAX_CONTROL)])
 }
 
-/// The last frame; the reason is cut to what fits.
+/// A close frame; the reason is truncated to the allowed size.
 pub fn close(close: &Close) -> Vec<u8> {
-    let room = close.reason.floor_char_boundary(MAX_CONTROL - 2);
+    let length = close.reason.floor_char_boundary(MAX_CONTROL - 2);
     let mut payload = close.code.to_be_bytes().to_vec();
-    payload.extend_from_slice(&close.reason.as_bytes()[..room]);
+    payload.extend_from_slice(&close.reason.as_bytes()[..length]);
     frame(CLOSE, &payload)
 }
 
@@ -204,11 +204,11 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `None` when the head has not come whole.
+/// `None` when the header is incomplete.
 fn head(input: &[u8]) -> Result<Option<FrameHeader>, Close> {
     let [first, second, rest @ ..] = input else { return Ok(None) };
     if first & 0x70 != 0 {
-        return Err(protocol("no extension was agreed on, so the reserved bits must be 0"));
+        return Err(protocol("no extension was negotiated, so the reserved bits must be 0"));
     }
     if second & 0x80 == 0 {
         return Err(protocol("a client must mask its frames"));
@@ -224,7 +224,7 @@ fn head(input: &[u8]) -> Result<Option<FrameHeader>, Close> {
         _ => written.iter().fold(0, |length, &byte| length << 8 | u64::from(byte)),
     };
     if (extra == 2 && length < 126) || (extra == 8 && !(0x1_0000..1 << 63).contains(&length)) {
-        return Err(protocol("a length must be written as short as it can be"));
+        return Err(protocol("a length must use the shortest encoding"));
     }
     let Some(mask) = rest.first_chunk::<4>() else { return Ok(None) };
     let size = 6 + extra;
@@ -246,14 +246,14 @@ fn parse_close(payload: &[u8]) -> Result<ClientFrame, Close> {
             let number = u16::from_be_bytes([*high, *low]);
             let allowed = matches!(number, 1000..=1003 | 1007..=1014 | 3000..=4999);
             if !allowed {
-                return Err(protocol("a close code that may not be sent"));
+                return Err(protocol("a close code that must not be sent"));
             }
             if std::str::from_utf8(reason).is_err() {
                 return Err(Close::new(code::NOT_TEXT, "the reason is not UTF-8"));
             }
             Ok(ClientFrame::Close(Some(number)))
         }
-        [_] => Err(protocol("a close code has two bytes")),
+        [_] => Err(protocol("a close code must have two bytes")),
     }
 }
 

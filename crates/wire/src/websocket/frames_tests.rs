@@ -1,9 +1,9 @@
-//! What a client may send and what ends its connection.
+//! Tests of valid frames, and of the close code for each violation.
 
 use super::*;
 use proptest::prelude::*;
 
-const BOUNDS: FrameLimits = FrameLimits { message: 1000, parts: 4 };
+const LIMITS: FrameLimits = FrameLimits { message: 1000, parts: 4 };
 
 /// A client's frame.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -12,15 +12,15 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out[1] |= 0x80;
     let at = out.len() - payload.len();
     let mask = [0x11, 0x22, 0x33, 0x44];
-    for (place, byte) in out[at..].iter_mut().enumerate() {
-        *byte ^= mask[place % 4];
+    for (i, byte) in out[at..].iter_mut().enumerate() {
+        *byte ^= mask[i % 4];
     }
     out.splice(at..at, mask);
     out
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<ClientFrame>, u16> {
-    let mut frames = FrameReader::new(BOUNDS);
+    let mut frames = FrameReader::new(LIMITS);
     frames.input().extend_from_slice(bytes);
     let mut all = Vec::new();
     while let Some(got) = frames.take().map_err(|close| close.code)? {
@@ -30,7 +30,7 @@ fn read(bytes: &[u8]) -> Result<Vec<ClientFrame>, u16> {
 }
 
 #[test]
-fn messages_come_whole_or_in_parts_with_control_frames_between() {
+fn messages_are_read_whole_or_fragmented_with_control_frames_between() {
     let whole = masked(0x81, "é".as_bytes());
     assert_eq!(read(&whole), Ok(vec![ClientFrame::Text("é".into())]));
     let parts = [masked(0x01, &[0xC3]), masked(0x89, b"hi"), masked(0x80, &[0xA9])].concat();
@@ -43,7 +43,7 @@ fn messages_come_whole_or_in_parts_with_control_frames_between() {
 }
 
 #[test]
-fn what_breaks_a_rule_names_its_code() {
+fn every_violation_has_its_close_code() {
     let unmasked = text(b"{}");
     let mut long_form = vec![0x81, 0x80 | 126, 0, 5];
     long_form.extend_from_slice(&[0; 9]);
@@ -74,7 +74,7 @@ fn what_breaks_a_rule_names_its_code() {
 }
 
 #[test]
-fn a_frame_too_large_is_refused_by_its_head_alone() {
+fn a_frame_too_large_is_rejected_by_its_header_alone() {
     let mut announced = vec![0x81, 0x80 | 127];
     announced.extend_from_slice(&(1u64 << 62).to_be_bytes());
     announced.extend_from_slice(&[0; 4]);
@@ -82,7 +82,7 @@ fn a_frame_too_large_is_refused_by_its_head_alone() {
 }
 
 #[test]
-fn a_close_frame_keeps_to_its_size_whatever_the_reason() {
+fn a_close_frame_is_limited_in_size_for_any_reason() {
     let frame = close(&Close::new(code::POLICY, "é".repeat(100)));
     assert_eq!((frame[0], usize::from(frame[1]) + 2), (0x88, frame.len()));
     assert!(frame.len() <= 127 && std::str::from_utf8(&frame[4..]).is_ok());
@@ -90,11 +90,11 @@ fn a_close_frame_keeps_to_its_size_whatever_the_reason() {
 
 proptest! {
     #[test]
-    fn pieces_of_any_size_give_the_same(
+    fn pieces_of_any_size_give_the_same_messages(
         texts in prop::collection::vec("\\PC{0,80}", 0..6), cuts in prop::collection::vec(1usize..40, 1..40),
     ) {
         let bytes: Vec<u8> = texts.iter().flat_map(|text| masked(0x81, text.as_bytes())).collect();
-        let (mut frames, mut all, mut rest) = (FrameReader::new(BOUNDS), Vec::new(), bytes.as_slice());
+        let (mut frames, mut all, mut rest) = (FrameReader::new(LIMITS), Vec::new(), bytes.as_slice());
         for cut in cuts.iter().cycle() {
             if rest.is_empty() {
                 break;
@@ -112,9 +112,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(&bytes);
-        // Most random bytes fail early; with valid beginnings more is reached.
+        // Most random bytes fail early; after a valid frame they reach more code.
         let _ = read(&[masked(0x01, b"a"), bytes].concat());
     }
 }

@@ -1,4 +1,4 @@
-//! WebSocket (RFC 6455), the server's side, as bytes: the answer to a handshake and frames both ways.
+//! Server side of WebSocket (RFC 6455) as pure functions: the handshake and frames in both directions.
 
 mod frames;
 mod sha1;
@@ -7,7 +7,7 @@ pub use frames::{ClientFrame, Close, FrameLimits, FrameReader, close, code, ping
 
 use crate::mcp::base64;
 
-/// The `Sec-WebSocket-Accept` for a client's `Sec-WebSocket-Key`; `None` when the key is not 16 bytes in base64.
+/// The `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`; `None` when the key is not 16 bytes in base64.
 pub fn accept(key: &str) -> Option<String> {
     const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     let key = key.trim();
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_one_answer_and_anything_else_has_none() {
+    fn only_a_valid_key_is_accepted() {
         // The example of RFC 6455, section 1.3.
         assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ==").as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
         for wrong in ["", "dGhlIHNhbXBsZSBub25jZQ=", "c2hvcnQ=", "dGhlIHNhbXBsZSBub25jZSAgICA=", "é"] {

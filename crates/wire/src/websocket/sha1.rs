@@ -1,4 +1,4 @@
-//! SHA-1, which the handshake of WebSocket is defined with. It protects nothing there, and must be used for nothing else.
+//! SHA-1 for the WebSocket handshake, where it protects nothing. It must not be used for anything else.
 
 pub fn digest(message: &[u8]) -> [u8; 20] {
     let mut padded = message.to_vec();
@@ -10,8 +10,8 @@ pub fn digest(message: &[u8]) -> [u8; 20] {
         mix(&mut state, block);
     }
     let mut out = [0; 20];
-    for (place, word) in out.chunks_exact_mut(4).zip(state) {
-        place.copy_from_slice(&word.to_be_bytes());
+    for (bytes, word) in out.chunks_exact_mut(4).zip(state) {
+        bytes.copy_from_slice(&word.to_be_bytes());
     }
     out
 }

@@ -1,6 +1,6 @@
 //! `kind: http`: a URL with templates in its path and query, templated headers, a JSON answer.
 
-use super::{Kind, Runnable};
+use super::{FileFormat, Kind, Runnable};
 use crate::tools::ToolReader;
 use reqwest::Method;
 use reqwest::header::HeaderName;
@@ -11,71 +11,67 @@ use toolyard_protocol::Sandbox;
 use toolyard_runtimes::http::{Body, HttpRunner, UrlTemplate};
 use toolyard_sandbox::is_public;
 
-pub struct Http;
+pub const KIND: Kind = Kind {
+    name: "http",
+    format: FileFormat::Toolpack,
+    interpreter: None,
+    template: &[("NAME.tool.yaml", include_str!("../../templates/http.tool.yaml"))],
+    read,
+};
 
-impl Kind for Http {
-    fn name(&self) -> &'static str {
-        "http"
-    }
-
-    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
-        let (entry, position) = fields.required_text("entry", "entry: https://host/path/{{ input.name }}")?;
-        let url = UrlTemplate::parse(entry)
-            .map_err(|what| {
-                fields.problem(position, what, "write scheme, host and port in full: https://host/path")
-            })
-            .ok();
-        let allow_private = fields.bool("allowPrivate").unwrap_or(false);
-        let method = method(fields);
-        let headers = headers(fields);
-        let body = body(fields, method.as_ref());
-        if !reader.shared.env.is_empty() {
-            fields.problem(
-                fields.position,
-                "'env' has no meaning for http: no process is started",
-                "remove it",
-            );
-        }
-        if reader.shared.behavior.dialog {
-            let what = "'dialog' has no meaning for http: a request is answered once";
-            fields.problem(fields.position, what, "remove it");
-        }
-        if reader.shared.sandbox_request.is_declared {
-            fields.problem(
-                fields.position,
-                "'sandbox' has no meaning for http: no process is started",
-                "remove it",
-            );
-        }
-        let url = url?;
-        let (headers, body) = (headers?, body?);
-        let warnings = check_secrets(fields, reader, &url, &headers, &body)?;
-        if let Ok(address) = url.host().trim_matches(['[', ']']).parse::<IpAddr>()
-            && !allow_private
-            && !is_public(address)
-        {
-            let message = format!("{address} is a private address");
-            fields.problem(position, message, "add allowPrivate: true if the tool is meant to reach it");
-            return None;
-        }
-        let runner = HttpRunner {
-            url,
-            method: method?,
-            headers,
-            body,
-            allow_private,
-            clients: reader.loader.clients.clone(),
-            secret_bindings: reader.shared.secrets.clone(),
-            secrets: reader.loader.secrets.clone(),
-        };
-        Some(Runnable {
-            runner: Box::new(runner),
-            files: Vec::new(),
-            warnings,
-            notes: Vec::new(),
-            sandbox: Sandbox::NotNeeded,
+fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
+    let (entry, position) = fields.required_text("entry", "entry: https://host/path/{{ input.name }}")?;
+    let url = UrlTemplate::parse(entry)
+        .map_err(|what| {
+            fields.problem(position, what, "write scheme, host and port in full: https://host/path")
         })
+        .ok();
+    let allow_private = fields.bool("allowPrivate").unwrap_or(false);
+    let method = method(fields);
+    let headers = headers(fields);
+    let body = body(fields, method.as_ref());
+    if !reader.shared.env.is_empty() {
+        fields.problem(fields.position, "'env' has no meaning for http: no process is started", "remove it");
     }
+    if reader.shared.behavior.dialog {
+        let what = "'dialog' has no meaning for http: a request is answered once";
+        fields.problem(fields.position, what, "remove it");
+    }
+    if reader.shared.sandbox_request.is_declared {
+        fields.problem(
+            fields.position,
+            "'sandbox' has no meaning for http: no process is started",
+            "remove it",
+        );
+    }
+    let url = url?;
+    let (headers, body) = (headers?, body?);
+    let warnings = check_secrets(fields, reader, &url, &headers, &body)?;
+    if let Ok(address) = url.host().trim_matches(['[', ']']).parse::<IpAddr>()
+        && !allow_private
+        && !is_public(address)
+    {
+        let message = format!("{address} is a private address");
+        fields.problem(position, message, "add allowPrivate: true if the tool is meant to reach it");
+        return None;
+    }
+    let runner = HttpRunner {
+        url,
+        method: method?,
+        headers,
+        body,
+        allow_private,
+        clients: reader.loader.clients.clone(),
+        secret_bindings: reader.shared.secrets.clone(),
+        secrets: reader.loader.secrets.clone(),
+    };
+    Some(Runnable {
+        runner: Box::new(runner),
+        files: Vec::new(),
+        warnings,
+        notes: Vec::new(),
+        sandbox: Sandbox::NotNeeded,
+    })
 }
 
 /// Secrets go into headers only: URLs and bodies end up in other people's logs.
@@ -122,7 +118,7 @@ fn method(fields: &mut Fields<'_>) -> Option<Method> {
                 None
             }
         },
-        _ => fields.wrong(node, "method", "a text"),
+        _ => fields.wrong(node, "method", "a string"),
     }
 }
 
@@ -170,7 +166,7 @@ fn body(fields: &mut Fields<'_>, method: Option<&Method>) -> Option<Body> {
 }
 
 fn template(fields: &mut Fields<'_>, node: &Node, name: &'static str, target: Target) -> Option<Template> {
-    let Value::Text(text) = &node.value else { return fields.wrong(node, name, "a text") };
+    let Value::Text(text) = &node.value else { return fields.wrong(node, name, "a string") };
     let parsed = Template::parse(text, target);
     parsed.map_err(|what| fields.problem(node.position, what, "templates look like {{ input.name }}")).ok()
 }

@@ -1,29 +1,24 @@
 //! `kind: node`: a script and its arguments, run by Node.js.
 
-use super::cli::argv_or_text;
-use super::python::interpreter;
-use super::{Kind, Runnable};
-use crate::tools::{ProcessSpec, ToolReader};
-use toolyard_formats::doc::Fields;
-use toolyard_runtimes::interpreter::NODE;
-use toolyard_wire::child_io::Contract;
+use super::{FileFormat, INPUT_SCHEMA, Kind, OUTPUT_SCHEMA, program, script};
+use toolyard_runtimes::interpreter::Interpreter;
 
-pub struct Node;
+const NODE: Interpreter =
+    Interpreter { label: "node", names: &["node"], self_path: &["-p", "process.execPath"] };
 
-impl Kind for Node {
-    fn name(&self) -> &'static str {
-        "node"
-    }
-
-    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
-        let arguments = argv_or_text(fields, "entry", "entry: [tools/example/script.mjs, argument, …]")?;
-        let loader = reader.loader;
-        let (program, mut warnings) = interpreter(NODE.find(&loader.host, &loader.root), "node");
-        reader.script(fields, &arguments, &mut warnings)?;
-        let contract = Contract::Document;
-        reader.process(
-            fields,
-            ProcessSpec { program, arguments, extra_env: Vec::new(), contract, files: Vec::new(), warnings },
-        )
-    }
-}
+pub const KIND: Kind = Kind {
+    name: "node",
+    format: FileFormat::Toolpack,
+    interpreter: Some(&NODE),
+    template: &[
+        ("NAME.tool.yaml", include_str!("../../templates/node.tool.yaml")),
+        ("NAME.mjs", include_str!("../../templates/node.mjs")),
+        INPUT_SCHEMA,
+        OUTPUT_SCHEMA,
+    ],
+    read: |fields, reader| {
+        let found = NODE.find(&reader.loader.host, &reader.loader.root);
+        let hint = "entry: [tools/example/script.mjs, argument, …]";
+        script(fields, reader, "entry", hint, program(found, "node"))
+    },
+};

@@ -1,21 +1,24 @@
 //! `runtime: process`: any executable with fixed arguments, found on the search path or in the yard.
 
-use super::{Kind, Runnable};
+use super::{FileFormat, Kind, Runnable};
 use crate::tools::{ProcessSpec, ToolReader};
 use toolyard_formats::doc::{Fields, Position};
 use toolyard_wire::child_io::Contract;
 
-pub struct Process;
+pub const KIND: Kind = Kind {
+    name: "process",
+    format: FileFormat::Manifest,
+    interpreter: None,
+    template: &[
+        ("NAME/tool.json", include_str!("../../templates/process.json")),
+        ("NAME/NAME.py", include_str!("../../templates/line.py")),
+    ],
+    read,
+};
 
-impl Kind for Process {
-    fn name(&self) -> &'static str {
-        "process"
-    }
-
-    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
-        let argv = command_and_args(fields)?;
-        fixed_command(fields, reader, argv)
-    }
+fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
+    let argv = command_and_args(fields)?;
+    fixed_command(fields, reader, argv)
 }
 
 /// Runs the command of a manifest.

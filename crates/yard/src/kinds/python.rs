@@ -1,13 +1,19 @@
 //! `kind: python`: a function (`pkg.mod:func`), a script, or an argv list.
 
 use super::cli::argv_or_text;
-use super::{Kind, Runnable};
+use super::{FileFormat, INPUT_SCHEMA, Kind, OUTPUT_SCHEMA, Runnable, program};
 use crate::tools::{ProcessSpec, ToolReader};
 use std::path::{Path, PathBuf};
 use toolyard_formats::doc::{Fields, Position};
 use toolyard_runtimes::command::Program;
-use toolyard_runtimes::interpreter::PYTHON;
+use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_wire::child_io::Contract;
+
+const PYTHON: Interpreter = Interpreter {
+    label: "python",
+    names: &["python3", "python"],
+    self_path: &["-c", "import sys; print(sys.executable)"],
+};
 
 /// Imports the function and speaks the tool contract for it.
 const SHIM: &str = include_str!("python_call.py");
@@ -15,34 +21,38 @@ const SHIM: &str = include_str!("python_call.py");
 const DIALOG_SHIM: &str = concat!(include_str!("python_dialog.py"), include_str!("python_call.py"));
 const MAX_FILES: usize = 2000;
 
-pub struct Python;
+pub const KIND: Kind = Kind {
+    name: "python",
+    format: FileFormat::Toolpack,
+    interpreter: Some(&PYTHON),
+    template: &[
+        ("NAME.tool.yaml", include_str!("../../templates/python.tool.yaml")),
+        ("NAME.py", include_str!("../../templates/python.py")),
+        INPUT_SCHEMA,
+        OUTPUT_SCHEMA,
+    ],
+    read,
+};
 
-impl Kind for Python {
-    fn name(&self) -> &'static str {
-        "python"
-    }
-
-    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
-        let entry =
-            argv_or_text(fields, "entry", "entry: pkg.mod:func, a script, or [program, argument, …]")?;
-        match entry.as_slice() {
-            [(text, position)] if is_function(text) => function(fields, reader, text, *position),
-            [(text, position)] => {
-                reader.require_literal(fields, text, *position, "the script")?;
-                with_interpreter(fields, reader, entry, Vec::new())
-            }
-            [(program, _), rest @ ..] if PYTHON.names.contains(program) => {
-                with_interpreter(fields, reader, rest.to_vec(), Vec::new())
-            }
-            argv => {
-                let (program, warnings) = reader.named_program(fields, argv)?;
-                let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
-                let extra_env = reader.python_path();
-                reader.process(
-                    fields,
-                    ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings },
-                )
-            }
+fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
+    let entry = argv_or_text(fields, "entry", "entry: pkg.mod:func, a script, or [program, argument, …]")?;
+    match entry.as_slice() {
+        [(text, position)] if is_function(text) => function(fields, reader, text, *position),
+        [(text, position)] => {
+            reader.require_literal(fields, text, *position, "the script")?;
+            with_interpreter(fields, reader, entry, Vec::new())
+        }
+        [(program, _), rest @ ..] if PYTHON.names.contains(program) => {
+            with_interpreter(fields, reader, rest.to_vec(), Vec::new())
+        }
+        argv => {
+            let (program, warnings) = reader.named_program(fields, argv)?;
+            let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
+            let extra_env = reader.python_path();
+            reader.process(
+                fields,
+                ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings },
+            )
         }
     }
 }
@@ -108,23 +118,12 @@ impl ToolReader<'_> {
     pub fn python(&self) -> (Program, Vec<String>) {
         let own = self.loader.root.join(".venv/bin/python");
         let found = if own.is_file() { Some(own) } else { PYTHON.find(&self.loader.host, &self.loader.root) };
-        interpreter(found, "python3")
+        program(found, "python3")
     }
 
     /// Modules are found from the yard's root.
     pub fn python_path(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         vec![("PYTHONPATH".into(), self.loader.root.clone().into())]
-    }
-}
-
-/// An interpreter that is not there is a warning: the tool loads, says so when called, and works once it is.
-pub fn interpreter(found: Option<PathBuf>, name: &str) -> (Program, Vec<String>) {
-    match found {
-        Some(path) => (Program::Resolved { path, name: name.to_owned() }, Vec::new()),
-        None => (
-            Program::Named(name.to_owned()),
-            vec![format!("the interpreter '{name}' is not installed on this machine")],
-        ),
     }
 }
 

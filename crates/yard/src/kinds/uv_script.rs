@@ -1,65 +1,70 @@
 //! `runtime: python-uv-script`: one Python file that declares its dependencies (PEP 723).
 
-use super::{Kind, Runnable};
+use super::{FileFormat, Kind, Runnable};
 use crate::tools::{ProcessSpec, ToolReader};
 use std::sync::Arc;
 use toolyard_formats::doc::Fields;
 use toolyard_runtimes::command::Program;
+use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_runtimes::uv::{UvEnvironment, metadata};
 use toolyard_wire::child_io::Contract;
 
-pub struct UvScript;
+/// Prepares the environment; the script is run by the interpreter in it.
+const UV: Interpreter = Interpreter { label: "uv", names: &["uv"], self_path: &[] };
 
-impl Kind for UvScript {
-    fn name(&self) -> &'static str {
-        "python-uv-script"
-    }
+pub const KIND: Kind = Kind {
+    name: "python-uv-script",
+    format: FileFormat::Manifest,
+    interpreter: Some(&UV),
+    template: &[
+        ("NAME/tool.json", include_str!("../../templates/uv.json")),
+        ("NAME/NAME.py", include_str!("../../templates/uv.py")),
+    ],
+    read,
+};
 
-    fn read(&self, fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
-        let position = fields.position;
-        let Some(mut entry) = fields.map("entry") else {
-            fields.problem(
-                position,
-                "'entry' is missing",
-                "write \"entry\": {\"script\": \"tools/example/script.py\"}",
-            );
-            return None;
-        };
-        let script = entry.required_text("script", "name the script, relative to the yard");
-        let uv_args = entry.texts("uv_args").unwrap_or_default();
-        let python = python_version(&mut entry, &uv_args);
-        fields.close(entry);
-        let arguments = vec![script?];
-        let mut warnings = Vec::new();
-        reader.script(fields, &arguments, &mut warnings)?;
-        let loader = reader.loader;
-        let text = std::fs::read_to_string(loader.root.join(arguments[0].0)).unwrap_or_default();
-        let program = match metadata(&text) {
-            Some(metadata) => {
-                if loader.host.program("uv", &loader.root).is_none() {
-                    warnings.push("the program 'uv' is not installed on this machine".to_owned());
-                }
-                Program::Prepared(Arc::new(UvEnvironment::new(
-                    &loader.host,
-                    (&loader.root, &loader.state),
-                    arguments[0].0,
-                    &metadata,
-                    python?,
-                )))
+fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
+    let position = fields.position;
+    let Some(mut entry) = fields.map("entry") else {
+        fields.problem(
+            position,
+            "'entry' is missing",
+            "write \"entry\": {\"script\": \"tools/example/script.py\"}",
+        );
+        return None;
+    };
+    let script = entry.required_text("script", "name the script, relative to the yard");
+    let uv_args = entry.texts("uv_args").unwrap_or_default();
+    let python = python_version(&mut entry, &uv_args);
+    fields.close(entry);
+    let arguments = vec![script?];
+    let mut warnings = Vec::new();
+    reader.script(fields, &arguments, &mut warnings)?;
+    let loader = reader.loader;
+    let text = std::fs::read_to_string(loader.root.join(arguments[0].0)).unwrap_or_default();
+    let program = match metadata(&text) {
+        Some(metadata) => {
+            if loader.host.program("uv", &loader.root).is_none() {
+                warnings.push("the program 'uv' is not installed on this machine".to_owned());
             }
-            // Without declared dependencies there is nothing to prepare.
-            None => {
-                let (program, missing) = reader.python();
-                warnings.extend(missing);
-                program
-            }
-        };
-        let (extra_env, contract) = (reader.python_path(), Contract::Line);
-        reader.process(
-            fields,
-            ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings },
-        )
-    }
+            Program::Prepared(Arc::new(UvEnvironment::new(
+                &loader.host,
+                (&loader.root, &loader.state),
+                arguments[0].0,
+                &metadata,
+                python?,
+            )))
+        }
+        // Without declared dependencies there is nothing to prepare.
+        None => {
+            let (program, missing) = reader.python();
+            warnings.extend(missing);
+            program
+        }
+    };
+    let (extra_env, contract) = (reader.python_path(), Contract::Line);
+    reader
+        .process(fields, ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings })
 }
 
 /// The one uv option that means something for an environment prepared ahead: `--python VERSION`.

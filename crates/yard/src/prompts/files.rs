@@ -1,4 +1,4 @@
-//! The files of prompts: read within bounds, remembered so that a change shows, never outside the yard.
+//! Reads prompt files, bounded in size and only within the yard, and records them to detect changes.
 
 use crate::tools::inputs::Inputs;
 use crate::tools::load_cache::InputRecorder;
@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of all files together.
+/// Total bytes of all prompt files.
 const MAX_TOTAL: usize = 64 << 20;
 
 /// One pass over the files.
@@ -29,7 +29,7 @@ impl<'a> PromptFiles<'a> {
         }
     }
 
-    /// `path` is relative to the yard; the error reads after the file's name.
+    /// `path` is relative to the yard; the error continues a sentence that starts with the file name.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let full = self.root.join(path);
         self.recorder.add(full.clone());
@@ -38,32 +38,32 @@ impl<'a> PromptFiles<'a> {
             format!("cannot be read: {error}")
         })?;
         if !real.starts_with(self.root) {
-            return Err("is a link that leads out of the yard".to_owned());
+            return Err("is a symbolic link that points outside the yard".to_owned());
         }
         let bytes = read_bounded(&real)?;
         self.total.set(self.total.get() + bytes.len());
         if self.total.get() > MAX_TOTAL {
-            return Err(format!("is not read: the files of all prompts together are over {MAX_TOTAL} bytes"));
+            return Err(format!("is not read: all prompt files together exceed {MAX_TOTAL} bytes"));
         }
         self.hash_bytes(path.as_os_str().as_encoded_bytes());
         self.hash_bytes(&bytes);
         Ok(bytes)
     }
 
-    /// Whether there is something at the path; when that changes, the prompts are read again.
+    /// Whether the path exists; recorded, so that the prompts are reloaded when that changes.
     pub fn exists(&self, path: &Path) -> bool {
         let full = self.root.join(path);
         self.recorder.add(full.clone());
         full.exists()
     }
 
-    /// What was read by other ways counts too.
+    /// Adds content that was read elsewhere to the content hash.
     pub fn hash_bytes(&self, bytes: &[u8]) {
         self.hasher.borrow_mut().write(bytes);
         self.hasher.borrow_mut().write_usize(bytes.len());
     }
 
-    /// A mark of all content, and what was looked at.
+    /// The content hash, and the recorded inputs.
     pub fn finish(self) -> (u64, Arc<Inputs>) {
         (self.hasher.borrow().finish(), Arc::new(Inputs::new(self.recorder.take(), None)))
     }

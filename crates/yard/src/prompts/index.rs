@@ -1,4 +1,4 @@
-//! The prompts that are in force now; a reload puts others in their place.
+//! The current prompts of a yard; a reload replaces them.
 
 use super::packs::Packs;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub struct PromptIndex {
     packs: RwLock<Arc<Packs>>,
-    /// Counts the changes.
+    /// Incremented on every change.
     changes: watch::Sender<u64>,
 }
 
@@ -16,7 +16,7 @@ impl PromptIndex {
         self.packs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether they are others than before.
+    /// Replaces the prompts; true when their content changed.
     pub fn update(&self, packs: Arc<Packs>) -> bool {
         let mut current = self.packs.write().unwrap_or_else(PoisonError::into_inner);
         let same = current.is_same(&packs);

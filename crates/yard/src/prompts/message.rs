@@ -1,4 +1,4 @@
-//! The messages of a prompt as its file writes them: a text, the version's body, an image or an embedded resource.
+//! The messages that a prompt spec declares: a text, the version's body, an image or an embedded resource.
 
 use super::spec::SpecContext;
 use toolyard_formats::doc::{Fields, Node, Position, Value};
@@ -33,7 +33,7 @@ enum EmbeddedContent {
     Blob(String),
 }
 
-/// What a picture's name tells of its type.
+/// MIME types of images by file extension.
 const IMAGES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -44,7 +44,7 @@ const IMAGES: &[(&str, &str)] = &[
 ];
 
 impl Message {
-    /// A prompt without messages of its own says its body.
+    /// The message of a prompt whose spec declares none.
     pub fn body() -> Message {
         Message { role: Role::User, content: Content::Body }
     }
@@ -69,7 +69,7 @@ impl Message {
     pub fn fill(&self, body: Option<&Template>, input: &Input, out: &mut Messages) -> Result<(), Error> {
         match &self.content {
             Content::Text(text) => out.text(self.role, &text.render(input)?),
-            // A version without a body is not loaded where a message says it.
+            // A version without a body is not loaded if a message uses it.
             Content::Body => {
                 if let Some(body) = body {
                     out.text(self.role, &body.render(input)?);
@@ -93,7 +93,7 @@ impl Message {
     }
 }
 
-/// `None` when something is wrong with one of them.
+/// `None` when there are none, or one of them is invalid.
 pub fn read(fields: &mut Fields<'_>, context: &SpecContext<'_>) -> Option<Vec<Message>> {
     let node = fields.take("messages")?;
     let Value::List(items) = &node.value else { return fields.wrong(node, "messages", "a list") };
@@ -118,7 +118,7 @@ fn read_message(outer: &mut Fields<'_>, item: &Node, context: &SpecContext<'_>) 
         fields.text_with_position("text").and_then(|text| template(&mut fields, text)).map(Content::Text);
     let body = match fields.bool("body") {
         Some(false) => {
-            fields.problem(item.position, "'body: false' says nothing", "remove the message");
+            fields.problem(item.position, "'body: false' has no effect", "remove the message");
             None
         }
         given => given.map(|_| Content::Body),
@@ -170,13 +170,13 @@ fn mime_of(fields: &mut Fields<'_>, path: &str, position: Position) -> Option<St
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let found = IMAGES.iter().find(|(known, _)| *known == extension);
     if found.is_none() {
-        let what = format!("the type of the image {path:?} is not known by its name");
-        fields.problem(position, what, "say it: image: {file: …, mimeType: image/png}");
+        let what = format!("the MIME type of the image {path:?} cannot be derived from its extension");
+        fields.problem(position, what, "declare it: image: {file: …, mimeType: image/png}");
     }
     found.map(|(_, mime)| (*mime).to_owned())
 }
 
-/// Base64 of `base64` or of the file; one of the two must be there.
+/// The `base64` field, or the content of the file as base64; exactly one is required.
 fn data(
     fields: &mut Fields<'_>,
     position: Position,
@@ -214,7 +214,7 @@ fn resource(outer: &mut Fields<'_>, node: &Node, context: &SpecContext<'_>) -> O
         }
         Some(text) => template(&mut fields, text).map(EmbeddedContent::Text),
         None => match path {
-            // A file of text is embedded as text, as it is: templates are for what the spec itself says.
+            // A text file is embedded verbatim; only text in the spec itself is a template.
             Some((path, at)) => file(&mut fields, path, at, context).map(|bytes| EmbeddedContent::of(&bytes)),
             None => data(&mut fields, node.position, None, context).map(EmbeddedContent::Blob),
         },
@@ -230,7 +230,7 @@ fn resource(outer: &mut Fields<'_>, node: &Node, context: &SpecContext<'_>) -> O
 impl EmbeddedContent {
     fn of(bytes: &[u8]) -> EmbeddedContent {
         match std::str::from_utf8(bytes) {
-            // Markup in it must stay what it is.
+            // Not parsed as a template.
             Ok(text) => EmbeddedContent::Text(Box::new(Template::plain(text))),
             Err(_) => EmbeddedContent::Blob(encode_base64(bytes)),
         }

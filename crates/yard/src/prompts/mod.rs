@@ -1,7 +1,7 @@
-//! Prompts from files: `prompts/REGISTRY.yaml` says which versions there are, `prompts/packs/<domain>/` holds them.
+//! Prompts from files: `prompts/REGISTRY.yaml` lists the versions, `prompts/packs/<domain>/` holds them.
 //!
-//! `registry`, `spec` and `message` read files into checked values; `packs` puts them together and finds a prompt by its
-//! name; `service` serves them, and lets tools make messages through the whole pipeline.
+//! `registry`, `spec` and `message` read files into checked values; `packs` combines them and finds a prompt
+//! by name; `service` serves them, and runs tools that build messages through the whole pipeline.
 
 mod files;
 mod index;

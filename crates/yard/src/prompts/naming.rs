@@ -14,12 +14,12 @@ pub struct PackName {
     pub name: String,
 }
 
-/// What a client asks for.
+/// A prompt as a client names it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PromptRef<'a> {
     /// Without its version.
     pub name: &'a str,
-    /// `Err` holds what stands after the `@` and is no version.
+    /// `Err` holds the text after `@` if it is not a version.
     pub major: Option<Result<u32, &'a str>>,
 }
 

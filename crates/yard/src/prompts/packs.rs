@@ -1,4 +1,4 @@
-//! All prompts of a yard at one moment: read from their files, each by itself, and found by name.
+//! A snapshot of a yard's prompts: each loaded independently, found by name.
 
 use super::files::PromptFiles;
 use super::naming::{PackName, PromptRef};
@@ -20,12 +20,12 @@ use toolyard_wire::prompt;
 #[derive(Default)]
 pub struct Packs {
     packs: Vec<Pack>,
-    /// Exposed names and both spellings of the full ones.
+    /// By exposed name, `domain.name` and `domain/name`.
     by_name: HashMap<String, usize>,
     pub problems: Vec<SourceProblem>,
     /// `None` before the first load.
-    made: Option<Arc<Inputs>>,
-    /// Another one when anything that was read is another.
+    inputs: Option<Arc<Inputs>>,
+    /// Hash of everything that was read.
     content_hash: u64,
 }
 
@@ -33,10 +33,10 @@ pub struct Packs {
 pub struct Pack {
     pub name: PackName,
     pub exposed: String,
-    /// The newest that is registered, whether it could be read or not.
+    /// The newest registered version, even if it could not be loaded.
     pub newest: u32,
     pub versions: BTreeMap<u32, Version>,
-    /// The spec, for problems.
+    /// The spec file, for problem reports.
     pub source: String,
 }
 
@@ -49,54 +49,54 @@ pub struct PromptListing {
 }
 
 impl Packs {
-    /// Reads everything. Never fails as a whole: what is broken is a problem of its own file.
+    /// Loads every prompt. Never fails as a whole: a broken file is a problem of that file only.
     pub fn load(root: &Path) -> Packs {
         let mut packs = Packs::default();
         let mut reader = Reader { files: PromptFiles::new(root), problems: &mut packs.problems };
         let registered = reader.registry();
         let mut read = Vec::with_capacity(registered.len());
         for registered in &registered {
-            // A fault in a parser must not take the other prompts away.
+            // A panic in a parser must not affect the other prompts.
             let one = std::panic::AssertUnwindSafe(|| reader.pack(registered));
             match std::panic::catch_unwind(one) {
                 Ok(pack) => read.extend(pack),
                 Err(_) => {
                     let what =
-                        format!("reading '{}' failed inside toolyard; please report it", registered.name);
+                        format!("internal error while reading '{}'; please report it", registered.name);
                     reader.problems.push(file_problem(REGISTRY, what));
                 }
             }
         }
         reader.warn_unregistered(&registered);
-        let (content_hash, made) = reader.files.finish();
-        (packs.content_hash, packs.made) = (content_hash, Some(made));
+        let (content_hash, inputs) = reader.files.finish();
+        (packs.content_hash, packs.inputs) = (content_hash, Some(inputs));
         for pack in read {
             add(&mut packs, pack);
         }
         packs
     }
 
-    /// Whether reading again would give the same.
+    /// Whether a reload would give the same result.
     pub(crate) fn is_current_after(&self, changes: &Changes) -> bool {
-        self.made.as_ref().is_some_and(|made| made.is_current_after(changes))
+        self.inputs.as_ref().is_some_and(|inputs| inputs.is_current_after(changes))
     }
 
-    /// `None` when a load would give the same; else a number that stays the same while files do.
+    /// `None` when the files are unchanged; else a fingerprint of their current state.
     pub(crate) fn difference(&self) -> Option<u64> {
         let mut state = DefaultHasher::new();
-        let same = self.made.as_ref().is_some_and(|made| made.stamps().compare(&mut state));
+        let same = self.inputs.as_ref().is_some_and(|inputs| inputs.stamps().compare(&mut state));
         (!same).then(|| state.finish())
     }
 
-    pub(crate) fn made(&self) -> Option<&Arc<Inputs>> {
-        self.made.as_ref()
+    pub(crate) fn inputs(&self) -> Option<&Arc<Inputs>> {
+        self.inputs.as_ref()
     }
 
     pub(super) fn is_same(&self, other: &Packs) -> bool {
         self.content_hash == other.content_hash
     }
 
-    /// How many can be had.
+    /// The number of prompts whose newest version is loaded.
     pub fn len(&self) -> usize {
         self.packs.iter().filter(|pack| pack.versions.contains_key(&pack.newest)).count()
     }
@@ -105,7 +105,7 @@ impl Packs {
         self.len() == 0
     }
 
-    /// The version that a name means, and the prompt it belongs to.
+    /// Resolves a name to a prompt and a version.
     pub fn find(&self, text: &str) -> Result<(&Pack, &Version), Error> {
         let reference = PromptRef::parse(text);
         let pack = self.by_name.get(reference.name).and_then(|at| self.packs.get(*at));
@@ -115,7 +115,7 @@ impl Packs {
             Some(Ok(major)) => major,
             Some(Err(what)) => {
                 let message =
-                    format!("{:?} is no version of the prompt '{}'", escape_control(what), pack.exposed);
+                    format!("{:?} is not a version of the prompt '{}'", escape_control(what), pack.exposed);
                 return Err(Error::new(ErrorKind::InvalidInput, message).hint(pack.available_versions()));
             }
         };
@@ -133,14 +133,14 @@ impl Packs {
         }
     }
 
-    /// Every prompt whose newest version can be had, by name.
+    /// Every prompt whose newest version is loaded, sorted by name.
     pub fn list(&self, tools: &Registry) -> Vec<PromptListing> {
         let mut rows: Vec<PromptListing> = self.packs.iter().filter_map(|pack| pack.listed(tools)).collect();
         rows.sort_by(|a, b| a.prompt.name.cmp(&b.prompt.name));
         rows
     }
 
-    /// Every prompt with the versions that can be had, by name.
+    /// Every prompt with its loaded versions, sorted by name.
     pub fn with_versions(&self) -> Vec<PromptPack> {
         let describe = |(major, version): (&u32, &Version)| (*major, version.spec.description.clone());
         let pack = |pack: &Pack| PromptPack {
@@ -163,7 +163,7 @@ impl Packs {
                 found.push(SourceProblem {
                     place: Some((tool.position.line, tool.position.column)),
                     hint: Some("name a tool as 'toolyard list' shows it".to_owned()),
-                    ..warning(&pack.source, format!("the tool '{}' is not there", tool.name))
+                    ..warning(&pack.source, format!("the tool '{}' was not found", tool.name))
                 });
             }
         }
@@ -183,9 +183,9 @@ impl Pack {
     fn available_versions(&self) -> String {
         let majors: Vec<String> = self.versions.keys().map(u32::to_string).collect();
         if majors.is_empty() {
-            "there is no other".to_owned()
+            "no other version is available".to_owned()
         } else {
-            format!("there are {}", majors.join(", "))
+            format!("available versions: {}", majors.join(", "))
         }
     }
 
@@ -204,7 +204,7 @@ impl Pack {
     }
 }
 
-/// What MCP has no words for.
+/// Metadata that MCP has no fields for.
 fn meta(versions: &[u32], constraints: Option<&Payload>) -> Payload {
     let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
     let mut text = format!(r#"{{"toolyard/versions":[{}]"#, versions.join(",")).into_bytes();
@@ -216,7 +216,7 @@ fn meta(versions: &[u32], constraints: Option<&Payload>) -> Payload {
     Payload::json(text)
 }
 
-/// Where two claim one name, the first stays.
+/// On a name collision the first prompt wins.
 fn add(packs: &mut Packs, pack: Pack) {
     let PackName { domain, name } = &pack.name;
     let names = [pack.exposed.clone(), format!("{domain}.{name}"), format!("{domain}/{name}")];

@@ -1,4 +1,4 @@
-//! Reads the files of prompts into packs; every problem is told with its file.
+//! Reads prompt files into packs; every problem names its file.
 
 use super::files::PromptFiles;
 use super::naming::{PackName, parse_major};
@@ -17,10 +17,10 @@ use toolyard_protocol::text::nearest;
 
 pub const REGISTRY: &str = "prompts/REGISTRY.yaml";
 const PACKS: &str = "prompts/packs";
-/// Names of a folder that are looked at for files that nobody registered.
+/// Folder entries that are checked for unregistered files.
 const MAX_NAMES: usize = 10_000;
 
-/// One pass over the files, and what was wrong with them.
+/// One pass over the files, and the problems found.
 pub struct Reader<'a> {
     pub files: PromptFiles<'a>,
     pub problems: &'a mut Vec<SourceProblem>,
@@ -29,7 +29,7 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     pub fn registry(&mut self) -> Vec<RegistryEntry> {
         let path = Path::new(REGISTRY);
-        // Above it too: a folder that comes later comes with everything in it.
+        // The folder is recorded too, so that its later creation is noticed.
         if !self.files.exists(Path::new("prompts")) || !self.files.exists(path) {
             return Vec::new();
         }
@@ -39,7 +39,7 @@ impl Reader<'_> {
         registered
     }
 
-    /// Also when no version could be read: then the name tells that it is broken.
+    /// Given even when no version loads, so that the prompt is reported as broken, not as unknown.
     pub fn pack(&mut self, registered: &RegistryEntry) -> Option<Pack> {
         let PackName { domain, name } = &registered.name;
         let folder = Path::new(PACKS).join(domain);
@@ -66,7 +66,7 @@ impl Reader<'_> {
         Some(Pack { name: registered.name.clone(), exposed, newest, versions, source })
     }
 
-    /// A prompt may do without a spec.
+    /// A missing spec is allowed and gives the default.
     fn spec(&mut self, path: &Path) -> Option<Arc<Spec>> {
         if !self.files.exists(path) {
             return Some(Arc::default());
@@ -82,7 +82,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The version with what its templates need checked against what its spec declares.
+    /// Loads a version; its templates may use only variables that the spec declares.
     fn version(&mut self, spec: Arc<Spec>, file: &Path) -> Option<Version> {
         let source = file.to_string_lossy().into_owned();
         let mut body = None;
@@ -96,7 +96,7 @@ impl Reader<'_> {
                 }
             }
         } else if self.files.exists(file) {
-            let what = "the spec makes the messages without it; it is not used".to_owned();
+            let what = "this file is not used: the spec builds the messages without it".to_owned();
             self.problems.push(warning(&source, what));
         }
         let messages = spec.messages.iter().flatten().flat_map(|message| message.templates());
@@ -121,19 +121,19 @@ impl Reader<'_> {
     fn text(&mut self, path: &Path) -> Option<String> {
         let source = path.to_string_lossy().into_owned();
         let read = self.files.read(path).map_err(|what| SourceProblem {
-            hint: Some(format!("make the file, or take the version out of {REGISTRY}")),
+            hint: Some(format!("create the file, or remove the version from {REGISTRY}")),
             ..file_problem(&source, what)
         });
         let read = read.and_then(|bytes| {
             let text = String::from_utf8(bytes);
-            text.map_err(|_| file_problem(&source, "the file is not UTF-8; save it so".to_owned()))
+            text.map_err(|_| file_problem(&source, "the file is not UTF-8; save it as UTF-8".to_owned()))
         });
         read.map_err(|problem| self.problems.push(problem)).ok()
     }
 
-    /// Files that look like prompts and are not registered: someone forgot a line.
+    /// Warns about prompt files that the registry does not list.
     pub fn warn_unregistered(&mut self, registered: &[RegistryEntry]) {
-        // Nothing below a folder that is not there can be watched.
+        // Nothing below a missing folder can be watched.
         if !self.files.exists(Path::new("prompts")) {
             return;
         }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         }
     }
 
-    /// In order, so that problems always come in the same one.
+    /// Sorted, so that problems are reported in a stable order.
     fn names(&self, folder: &Path) -> Vec<String> {
         if !self.files.exists(folder) {
             return Vec::new();
@@ -175,7 +175,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a template takes that the spec does not give.
+/// A problem for each template variable that the spec does not declare.
 fn undeclared_variables(spec: &Spec, template: &Template, source: &str) -> Vec<SourceProblem> {
     let arguments = spec.arguments();
     let names = || arguments.iter().map(|argument| argument.name.as_str());

@@ -18,7 +18,7 @@ pub struct RegistryEntry {
     pub position: Position,
 }
 
-/// What can be read of it, by name, and everything that cannot.
+/// The valid entries, sorted by name, and every problem.
 pub fn read(document: &Node) -> (Vec<RegistryEntry>, Vec<Problem>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for (domain, domain_place, names) in map(document, "the registry", &mut problems) {

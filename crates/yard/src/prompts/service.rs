@@ -1,4 +1,4 @@
-//! The prompts of a yard as edges see them. What a tool makes goes through the engine like any other call.
+//! Serves a yard's prompts to the edges. Tools that build prompts run through the engine like any other call.
 
 use super::index::PromptIndex;
 use super::spec::CompletionSource;
@@ -13,7 +13,7 @@ use toolyard_protocol::{
 };
 use toolyard_wire::prompt;
 
-/// A reload sends a notification; who does not listen may be this late.
+/// A reload sends a notification; a client that does not subscribe may cache this long.
 const CACHE_POLICY: CachePolicy = CachePolicy { ttl: Duration::from_secs(5), shared: false };
 
 pub struct PromptService {
@@ -26,14 +26,14 @@ impl PromptService {
         PromptService { index, engine }
     }
 
-    /// The schema of a prompt's arguments, where it has one of its own or its tool has.
+    /// The schema of a prompt's arguments: its own, else that of its tool.
     pub fn inputs(&self, name: &str) -> Option<Payload> {
         let packs = self.index.packs();
         let (_, version) = packs.find(name).ok()?;
         version.spec.inputs(&self.engine.registry)
     }
 
-    /// Hides secrets in an error about arguments that never came so far.
+    /// Redacts secrets in an error about arguments that were rejected before the call.
     pub fn hide(&self, error: Error) -> Error {
         self.engine.redact_error(error)
     }
@@ -90,12 +90,12 @@ impl PromptService {
         request_context: RequestContext<'_>,
     ) -> Result<Outcome, Error> {
         let call = request_context.call(self.engine.call_id(), tool, arguments);
-        // A prompt is asked for and waited for, whatever timing its tool declares.
+        // A prompt request waits for the result, whatever timing its tool declares.
         let outcome = self.engine.run(Call { wait: Wait::UntilDone, ..call }, request_context.caller).await;
         match outcome.error() {
             None => Ok(outcome),
             Some(error) if error.kind == ErrorKind::UnknownTool => {
-                let message = format!("the tool '{tool}' that makes the prompt is not there");
+                let message = format!("the tool '{tool}' that builds the prompt was not found");
                 Err(Error::new(ErrorKind::Unavailable, message).hint("'toolyard check' names the prompt"))
             }
             Some(error) => Err(error.clone()),
@@ -106,8 +106,8 @@ impl PromptService {
 impl Prompts for PromptService {
     fn list<'a>(&'a self, cursor: Option<&'a str>, _: RequestContext<'a>) -> RequestFuture<'a, Page<Prompt>> {
         let found = match cursor {
-            // There are so few that they fit on one page, and no cursor is ever given out.
-            Some(_) => Err(Error::new(ErrorKind::InvalidInput, "this cursor was not given out")
+            // All prompts fit on one page, so no cursor is ever issued.
+            Some(_) => Err(Error::new(ErrorKind::InvalidInput, "unknown cursor")
                 .hint("list the prompts without a cursor")),
             None => {
                 let rows = self.index.packs().list(&self.engine.registry);
@@ -129,7 +129,7 @@ impl Prompts for PromptService {
                 .fill(name, arguments, request_context)
                 .await
                 .map_err(|error| self.engine.redact_error(error))?;
-            // What a file or a caller puts in is held to the same rule as what a tool says.
+            // Text from files and callers is redacted like the output of tools.
             if let Some(hidden) = self.engine.redactor.payload(&filled.messages) {
                 filled.messages = hidden;
             }
@@ -158,7 +158,7 @@ impl Prompts for PromptService {
         let found = packs.find(&format!("{domain}/{name}@{major}"));
         let (_, version) = found.map_err(|error| self.engine.redact_error(error))?;
         let spec = &version.spec;
-        // What a file puts in is held to the same rule as what a tool says.
+        // Text from files is redacted like the output of tools.
         let text = |text: &str| self.engine.redactor.text(text).unwrap_or_else(|| text.to_owned());
         let payload = |payload: Payload| self.engine.redactor.payload(&payload).unwrap_or(payload);
         Ok(PromptSource {
@@ -182,7 +182,7 @@ impl Prompts for PromptService {
     }
 }
 
-/// Those that begin with what was typed, in whatever case, in the order they are written.
+/// The values that start with the typed text, ignoring case, in declared order.
 fn starting_with(texts: &[String], typed: &str) -> Completion {
     let typed = typed.to_lowercase();
     let values: Vec<String> =

@@ -1,4 +1,4 @@
-//! `<name>.spec.yaml`: what a prompt is called, what it takes, and how its messages are made.
+//! `<name>.spec.yaml`: a prompt's name, its arguments and how its messages are built.
 
 use super::files::PromptFiles;
 use super::message::{self, Message};
@@ -9,10 +9,10 @@ use toolyard_formats::doc::{Fields, Node, Position, Problem, Value};
 use toolyard_protocol::{ExposedName, Payload, PromptArgument};
 use toolyard_wire::prompt;
 
-/// Texts that may be offered for one argument.
+/// Suggestions that may be listed for one argument.
 const MAX_CHOICES: usize = 1000;
 
-/// A checked spec; the default is that of a prompt without one.
+/// A checked spec; the default is used for a prompt without a spec file.
 #[derive(Default)]
 pub struct Spec {
     /// The name on MCP.
@@ -21,11 +21,11 @@ pub struct Spec {
     pub description: Option<String>,
     /// The schema of the arguments.
     pub inputs: Option<Compiled>,
-    /// As it is written, for clients that heed it.
+    /// Passed to clients as written.
     pub constraints: Option<Payload>,
-    /// Without them, and without a tool, the prompt says its body.
+    /// Without messages and without a tool, the prompt consists of its body.
     pub messages: Option<Vec<Message>>,
-    /// The tool that makes the messages.
+    /// The tool that builds the messages.
     pub tool: Option<ToolRef>,
     pub complete: Vec<(String, CompletionSource)>,
 }
@@ -42,7 +42,7 @@ pub enum CompletionSource {
     Tool(ToolRef),
 }
 
-/// Where a spec stands.
+/// The file that a spec is read from.
 pub struct SpecContext<'a> {
     pub files: &'a PromptFiles<'a>,
     /// The spec itself, relative to the yard.
@@ -50,7 +50,7 @@ pub struct SpecContext<'a> {
 }
 
 impl SpecContext<'_> {
-    /// A file below the spec's folder; the error reads after the file's name.
+    /// Reads a file below the spec's folder; the error continues a sentence that starts with the file name.
     pub fn file(&self, path: &str) -> Result<Vec<u8>, String> {
         let relative = Path::new(path);
         if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
@@ -107,7 +107,7 @@ impl Spec {
         self.tool.iter().chain(completing)
     }
 
-    /// Whether the version's body is said.
+    /// Whether a message uses the version's body.
     pub fn uses_body(&self) -> bool {
         match &self.messages {
             Some(messages) => messages.iter().any(Message::is_body),
@@ -116,7 +116,7 @@ impl Spec {
     }
 
     fn unknown_completions(&self, position: Position) -> Vec<Problem> {
-        // A tool knows its own arguments.
+        // The tool's schema declares the arguments.
         if self.inputs.is_none() && self.tool.is_some() {
             return Vec::new();
         }
@@ -124,7 +124,7 @@ impl Spec {
         let unknown =
             self.complete.iter().filter(|(name, _)| !known.iter().any(|argument| argument.name == *name));
         let describe = |(name, _): &(String, CompletionSource)| {
-            Problem::new(position, format!("'complete' names '{name}', which is no argument in 'inputs'"))
+            Problem::new(position, format!("'complete' names '{name}', which 'inputs' does not declare"))
         };
         unknown.map(describe).collect()
     }
@@ -134,7 +134,7 @@ fn expose(fields: &mut Fields<'_>) -> Option<(ExposedName, Position)> {
     let (text, position) = fields.text_with_position("expose")?;
     let name = ExposedName::parse(text);
     let wrong = "1 to 64 letters, digits, '_', '.' and '-'";
-    name.map_err(|_| fields.problem(position, format!("'expose' {text:?} cannot be a name"), wrong))
+    name.map_err(|_| fields.problem(position, format!("'expose' {text:?} is not a valid name"), wrong))
         .ok()
         .map(|name| (name, position))
 }

@@ -1,4 +1,4 @@
-//! One version of a prompt: its arguments checked, its messages filled in.
+//! One version of a prompt: checks the arguments and fills in the messages.
 
 use super::message::Message;
 use super::spec::Spec;
@@ -9,15 +9,15 @@ use toolyard_wire::prompt::{self, Messages};
 
 pub struct Version {
     pub spec: Arc<Spec>,
-    /// Where the messages, or one of them, say the version's own file.
+    /// The version's Markdown file, if a message uses it.
     pub body: Option<Template>,
 }
 
 impl Version {
-    /// Arguments as the schema wants them; `name` is for messages.
+    /// Coerces the arguments to the schema's types and checks them; `name` is for error messages.
     pub fn check(&self, name: &str, arguments: Payload) -> Result<Payload, Error> {
         let Some(inputs) = &self.spec.inputs else {
-            // The tool's own schema is the rule, in the pipeline.
+            // The pipeline checks them against the tool's schema.
             if self.spec.tool.is_some() || is_empty(&arguments) {
                 return Ok(arguments);
             }
@@ -52,14 +52,7 @@ fn is_empty(arguments: &Payload) -> bool {
 }
 
 fn invalid_arguments(name: &str, violations: Vec<Violation>) -> Error {
-    let first = violations.first().map_or(String::new(), |violation| {
-        let pointer =
-            if violation.pointer.is_empty() { "the arguments themselves" } else { &violation.pointer };
-        format!(": at {pointer}: {}", violation.message)
-    });
-    let more =
-        if violations.len() > 1 { format!(" (and {} more)", violations.len() - 1) } else { String::new() };
-    Error::new(ErrorKind::InvalidInput, format!("the arguments do not fit the prompt '{name}'{first}{more}"))
+    let what = format!("invalid arguments for the prompt '{name}'");
+    Error::invalid(ErrorKind::InvalidInput, what, violations)
         .hint("the list of prompts names the arguments of each")
-        .with(|details| details.violations = violations)
 }

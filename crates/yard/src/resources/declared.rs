@@ -1,4 +1,4 @@
-//! `resources/*.resource.yaml`: resources that a yard declares. One file is one resource, or one family of them.
+//! `resources/*.resource.yaml`: resources that a yard declares, one resource or URI template per file.
 
 use super::file_uri::FilePath;
 use super::mime;
@@ -11,14 +11,14 @@ use toolyard_formats::template::{Target, Template};
 use toolyard_formats::uri_template::UriTemplate;
 use toolyard_wire::mcp::base64;
 
-/// Where resource files lie in a yard.
+/// The folder of resource files in a yard.
 pub const FOLDER: &str = "resources";
 
 const SUFFIXES: [&str; 2] = [".resource.yaml", ".resource.yml"];
 const MAX_FILES: usize = 1000;
 const MAX_URI: usize = 2048;
 
-/// Schemes whose resources come from elsewhere.
+/// Schemes that Toolyard itself uses.
 pub const RESERVED_SCHEMES: [&str; 5] = ["yard", "artifact", "job", "tool", "prompt"];
 
 /// What one file declares.
@@ -31,7 +31,7 @@ pub struct DeclaredResource {
     pub description: Option<String>,
     pub mime: Option<String>,
     pub content: Content,
-    /// The file as it was read: whether it changed is whether the resource did.
+    /// The content of the file, to detect changes.
     pub text: Vec<u8>,
 }
 
@@ -43,11 +43,11 @@ pub enum DeclaredUri {
 /// Where the content comes from.
 pub enum Content {
     Text(String),
-    /// Filled in with the variables of the address, as `input`.
+    /// Filled in with the variables of the URI, as `input`.
     Template(Box<Template>),
     File(FilePath),
     Bytes(Bytes),
-    /// A tool, called with the variables of the address.
+    /// A tool, called with the variables of the URI.
     Tool(String),
 }
 
@@ -73,7 +73,7 @@ impl DeclaredResource {
         ]
     }
 
-    /// Where it is known without asking anyone.
+    /// `None` when a file or a tool provides the content.
     pub fn size(&self) -> Option<u64> {
         match &self.content {
             Content::Text(text) => Some(text.len() as u64),
@@ -83,7 +83,7 @@ impl DeclaredResource {
     }
 }
 
-/// Reads every resource file of the yard. What is wrong with one harms no other.
+/// Reads every resource file of the yard; a broken one does not affect the others.
 pub fn load(yard: &Root) -> (Vec<DeclaredResource>, Vec<SourceProblem>) {
     let (mut found, mut problems) = (Vec::<DeclaredResource>::new(), Vec::new());
     let wanted = |name: &str| SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
@@ -118,7 +118,7 @@ pub fn load(yard: &Root) -> (Vec<DeclaredResource>, Vec<SourceProblem>) {
                             &source,
                             None,
                             message,
-                            Some("give it another address".to_owned()),
+                            Some("give it another URI".to_owned()),
                         ));
                     }
                     None => found.push(declared),
@@ -181,7 +181,7 @@ fn address(fields: &mut Fields<'_>) -> Option<DeclaredUri> {
         }
     };
     if let Err(what) = check_scheme(text) {
-        fields.problem(position, format!("'{text}' is no address: {what}"), hint);
+        fields.problem(position, format!("'{text}' is not a valid URI: {what}"), hint);
         return None;
     }
     if uri.is_some() {
@@ -251,7 +251,7 @@ fn content(fields: &mut Fields<'_>, is_template: bool, mime: Option<&str>) -> Op
         "tool" if text.trim().is_empty() => Err("'tool' is empty".to_owned()),
         "tool" => Ok(Content::Tool(text.to_owned())),
         _ if is_template => {
-            Err(format!("'{name}' is the same for every address, so a template has no use for it"))
+            Err(format!("'{name}' is the same for every URI, so it cannot be used with 'uriTemplate'"))
         }
         "file" => {
             FilePath::plain(text).map(Content::File).map_err(|what| format!("'file' cannot be used: {what}"))
@@ -273,7 +273,7 @@ fn content(fields: &mut Fields<'_>, is_template: bool, mime: Option<&str>) -> Op
     .ok()
 }
 
-/// In JSON a value is put in as JSON, so that none can end its own quotes.
+/// In JSON a value is inserted as JSON, so that none can break out of its quotes.
 fn parse_template(text: &str, mime: Option<&str>) -> Result<Content, String> {
     let is_json = mime.is_some_and(|mime| mime == "application/json" || mime.ends_with("+json"));
     let target = if is_json { Target::Json } else { Target::Text };
@@ -281,7 +281,7 @@ fn parse_template(text: &str, mime: Option<&str>) -> Result<Content, String> {
         Template::parse(text, target).map_err(|what| format!("'text' cannot be filled in: {what}"))?;
     match template.secrets_used().is_empty() {
         true => Ok(Content::Template(Box::new(template))),
-        false => Err("'text' uses secrets, which are never given out".to_owned()),
+        false => Err("'text' uses secrets, which clients must not see".to_owned()),
     }
 }
 

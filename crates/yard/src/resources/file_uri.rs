@@ -1,7 +1,7 @@
-//! Addresses of files in roots: `yard://ROOT/path/of/file`, percent-encoded like any other address.
+//! URIs of files in roots: `yard://ROOT/path/of/file`, percent-encoded.
 //!
-//! Whatever a path could be used for besides naming a file below its root has no spelling here: there is no `..`, no
-//! absolute path, no hidden name, and one round of decoding only.
+//! A valid URI can only name a file below its root: `..`, absolute paths and hidden names are refused, and
+//! decoding happens once.
 
 use std::fmt;
 use toolyard_formats::percent::{decode, is_unreserved, push_encoded};
@@ -16,7 +16,7 @@ pub struct FileUri {
     pub path: FilePath,
 }
 
-/// The names from a root to a file: at least one, each safe to hand to the kernel.
+/// The names from a root to a file: at least one, each safe to pass to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FilePath(Vec<String>);
 
@@ -27,13 +27,13 @@ const MAX_NAME: usize = 255;
 pub const MAX_DEPTH: usize = 64;
 
 impl FileUri {
-    /// `None` when the address has another scheme.
+    /// `None` when the URI has another scheme.
     pub fn parse(uri: &str) -> Option<Result<FileUri, Error>> {
         let rest = uri.strip_prefix(SCHEME)?;
         Some(FileUri::parse_rest(rest).map_err(|what| {
             let shown: String = escape_control(uri).chars().take(120).collect();
-            Error::new(ErrorKind::InvalidInput, format!("'{shown}' is no address of a file: {what}"))
-                .hint("an address is yard://ROOT/path/of/file; 'resources/list' shows those there are")
+            Error::new(ErrorKind::InvalidInput, format!("'{shown}' is not a valid file URI: {what}"))
+                .hint("write yard://ROOT/path/of/file; 'resources/list' shows the available files")
         }))
     }
 
@@ -46,7 +46,7 @@ impl FileUri {
             return Err("the part after 'yard://' is not the name of a root");
         }
         if path.contains(['?', '#', '\\']) {
-            return Err("'?', '#' and '\\' must not stand in it");
+            return Err("'?', '#' and '\\' are not allowed");
         }
         Ok(FileUri { root: root.to_owned(), path: FilePath::decode(path)? })
     }
@@ -59,9 +59,9 @@ impl fmt::Display for FileUri {
 }
 
 impl FilePath {
-    /// From the path of an address.
+    /// From the path of a URI.
     pub fn decode(path: &str) -> Result<FilePath, &'static str> {
-        // Split first: a slash that was encoded is part of a name, and refused there.
+        // Split first: an encoded slash is part of a name, and refused there.
         let names =
             path.split('/').map(|name| decode(name).ok_or("it is not properly percent-encoded UTF-8"));
         FilePath::new(names.collect::<Result<_, _>>()?)
@@ -89,7 +89,7 @@ impl FilePath {
         &self.0
     }
 
-    /// The folders on the way, and the file's own name.
+    /// The parent folders, and the file's own name.
     pub fn split(&self) -> (&[String], &str) {
         self.0.split_last().map_or((&[], ""), |(last, folders)| (folders, last))
     }
@@ -106,27 +106,27 @@ impl FilePath {
     }
 }
 
-/// Whether a name may stand in a path at all.
+/// Whether a name is allowed in a path.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
-        return Err("a name in it is empty");
+        return Err("a name in the path is empty");
     }
     if name.starts_with('.') {
-        return Err("names that begin with '.' are never given out");
+        return Err("names that begin with '.' are not allowed");
     }
     if name.len() > MAX_NAME {
-        return Err("a name in it is too long");
+        return Err("a name in the path is too long");
     }
     if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
-        return Err("a name in it holds a slash, a backslash or a control character");
+        return Err("a name in the path contains a slash, a backslash or a control character");
     }
     if decode(name).is_none_or(|again| again != name) {
-        return Err("a name in it could be decoded once more");
+        return Err("a name in the path is percent-encoded twice");
     }
     Ok(())
 }
 
-/// Lower case, so that no one has to wonder whether case matters in this part of an address.
+/// Lower case only, so that case cannot matter in this part of a URI.
 pub fn is_root_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
     (1..=64).contains(&name.len()) && name.bytes().all(fits)

@@ -1,4 +1,4 @@
-//! The resources that a yard's files declare, kept as the files are.
+//! The resources that a yard's files declare, reloaded when the files change.
 
 use super::declared::{self, Content, DeclaredResource, DeclaredUri};
 use super::mime;
@@ -32,21 +32,21 @@ pub struct ResourceIndex {
     folder: Mutex<Option<FileWatch>>,
 }
 
-/// The files at one moment.
+/// A snapshot of the declarations.
 #[derive(Default)]
 struct DeclaredSet {
     declared: Vec<Arc<DeclaredResource>>,
     problems: Vec<SourceProblem>,
 }
 
-/// An address that callers watch: told of once, however many they are.
+/// A watched URI, shared by its subscribers, so that each change is announced once.
 struct WatchedUri {
     callers: usize,
-    /// Where the content is in another file.
+    /// Set when the content is in another file.
     _file: Option<FileWatch>,
 }
 
-/// One caller's watch.
+/// The watch of one subscriber.
 struct UriWatch {
     index: Weak<ResourceIndex>,
     uri: Arc<str>,
@@ -78,7 +78,7 @@ impl ResourceIndex {
         self.set().problems.clone()
     }
 
-    /// Reads the files again whenever they change; `on_problems` hears of new problems.
+    /// Reads the files again whenever they change; `on_problems` receives new problems.
     pub fn reload_on_change(&self, on_problems: impl Fn(&[SourceProblem]) + Send + Sync + 'static) {
         let index = self.weak_self.clone();
         let target = WatchTarget::Folder(self.yard.clone(), declared::FOLDER.to_owned());
@@ -87,7 +87,7 @@ impl ResourceIndex {
                 index.reload(&on_problems);
             }
         };
-        // The first watch of all is never one too many.
+        // The first watch cannot exceed the limit.
         *lock(&self.folder) = self.watcher.watch(target, reload).ok();
     }
 
@@ -177,11 +177,11 @@ impl ResourceIndex {
 
     fn register(&self, uri: &str) -> Result<WatchGuard, Error> {
         let uri: Arc<str> = uri.into();
-        // Looked for first, so that what is not there is not watched.
+        // First, so that an unknown URI is refused before it is registered.
         let file = self.watch_file(&uri)?;
         let mut watched = lock(&self.watched);
         if watched.len() >= MAX_WATCHED && !watched.contains_key(&uri) {
-            let message = format!("{MAX_WATCHED} resources are watched already");
+            let message = format!("the limit of {MAX_WATCHED} watched resources is reached");
             return Err(Error::new(ErrorKind::Busy, message).hint("end other subscriptions first"));
         }
         let entry = watched.entry(uri.clone()).or_insert(WatchedUri { callers: 0, _file: None });
@@ -213,7 +213,7 @@ impl DeclaredSet {
         DeclaredSet { declared: declared.into_iter().map(Arc::new).collect(), problems }
     }
 
-    /// The declaration of an address and the values of its variables, as JSON.
+    /// The declaration of a URI and the values of its variables, as JSON.
     fn find(&self, uri: &str) -> Option<(Arc<DeclaredResource>, Payload)> {
         let one = |declared: &&Arc<DeclaredResource>| matches!(&declared.address, DeclaredUri::Fixed(known) if known == uri);
         if let Some(declared) = self.declared.iter().find(one) {
@@ -245,7 +245,7 @@ fn arguments(values: Vec<(&str, String)>) -> Payload {
     Payload::json(out)
 }
 
-/// A page from `cursor`, the number of the first item, on.
+/// The page that starts at `cursor`, the index of its first item.
 fn page<T>(items: Vec<T>, cursor: Option<&str>) -> Result<Page<T>, Error> {
     let start = match cursor {
         None => 0,
@@ -339,7 +339,7 @@ impl Resources for ResourceIndex {
         Box::pin(std::future::ready(Err(refused.unwrap_or_else(|error| error))))
     }
 
-    /// Nothing is known about the values of a template, but whether it has the variable is.
+    /// Suggests nothing, because the values of a template are unknown; an unknown variable is an error.
     fn complete<'a>(
         &'a self,
         uri: &'a str,

@@ -1,16 +1,16 @@
-//! What kind of content a file holds: by its name, else by its first bytes.
+//! MIME types of files: by the extension, else by the first bytes.
 
 use bytes::Bytes;
 use toolyard_protocol::Body;
 
-/// What the name promises.
+/// The type by the file extension.
 pub fn of_name(name: &str) -> Option<&'static str> {
     let (_, extension) = name.rsplit_once('.')?;
     let extension = extension.to_ascii_lowercase();
     BY_NAME.iter().find(|(known, _)| *known == extension).map(|(_, mime)| *mime)
 }
 
-/// The type, and the content as a text where it is one.
+/// The type, and the content as text if it is text.
 pub fn content(name: &str, bytes: Vec<u8>) -> (String, Body) {
     let promised = of_name(name).or_else(|| of_bytes(&bytes));
     if promised.is_some_and(|mime| !is_text(mime)) {
@@ -23,7 +23,7 @@ pub fn content(name: &str, bytes: Vec<u8>) -> (String, Body) {
     }
 }
 
-/// The body for a type that someone declared.
+/// The body for a declared type.
 pub fn body(mime: &str, bytes: Vec<u8>) -> Body {
     if !is_text(mime) {
         return Body::Blob(bytes.into());

@@ -1,5 +1,5 @@
-//! What clients can read besides calling tools: the yard's resource files, the folders its owner opens, and what Toolyard
-//! itself keeps. One source per scheme; `engine` joins and guards them.
+//! Resources: the yard's resource files, the roots that its owner shares, and Toolyard's own artifacts, jobs
+//! and tool specifications. One source per scheme; `engine` combines them and applies the gates.
 
 mod builtin_schemes;
 mod declared;
@@ -28,7 +28,7 @@ use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{Selection, Services};
 use watcher::FileWatcher;
 
-/// A folder that the owner opens to clients.
+/// A folder that the owner shares with clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootSetting {
     pub name: String,
@@ -37,12 +37,12 @@ pub struct RootSetting {
     pub access: RootAccess,
 }
 
-/// What the resources of a yard are made of.
+/// Where the resources of a yard come from.
 pub struct Setup {
     pub yard: PathBuf,
     pub state: PathBuf,
     pub roots: Vec<RootSetting>,
-    /// The largest content that is given or taken.
+    /// The largest content that is read or written.
     pub max_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct OpenResources {
     index: Option<Arc<ResourceIndex>>,
 }
 
-/// Changes that a slow listener may fall behind by.
+/// Changes that are buffered for a slow subscriber.
 const BACKLOG: usize = 1024;
 
 impl Setup {
@@ -93,7 +93,7 @@ impl Setup {
         Ok(OpenResources { resources, problems, index })
     }
 
-    /// What is wrong with resource files and roots; nothing is served.
+    /// The problems of resource files and roots, without serving them.
     pub fn check(&self) -> Vec<SourceProblem> {
         let mut problems = self.open_roots().1;
         match self.open_yard() {
@@ -127,9 +127,9 @@ impl Setup {
         let path = path.map_err(|error| format!("{shown} cannot be opened: {error}"))?;
         let own = |folder: &Path| std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         if path.starts_with(own(&self.state)) {
-            return Err(format!("{shown} lies in the state folder, which is never given out"));
+            return Err(format!("{shown} lies in the state folder, which cannot be shared"));
         }
-        // Whoever may write there could give the yard a tool, and so run what they like.
+        // Clients with write access there could add a tool, and so run any code.
         let yard = own(&self.yard);
         let makes_tools =
             ["tools", declared::FOLDER, "prompts"].iter().any(|name| path.starts_with(own(&yard.join(name))));
@@ -137,7 +137,7 @@ impl Setup {
         if (write || delete) && (makes_tools || yard.starts_with(&path)) {
             return Err(format!(
                 "{shown} holds the yard's own files, which must not be written or deleted by clients; \
-                 name a folder that has nothing else in it"
+                 share a separate folder"
             ));
         }
         Root::open(&setting.name, &path, &self.state, setting.access, self.max_bytes)
@@ -146,7 +146,7 @@ impl Setup {
 }
 
 impl OpenResources {
-    /// Reads resource files again whenever they change; `on_problems` hears of new problems.
+    /// Reads resource files again whenever they change; `on_problems` receives new problems.
     pub fn reload_on_change(&self, on_problems: impl Fn(&[SourceProblem]) + Send + Sync + 'static) {
         if let Some(index) = &self.index {
             index.reload_on_change(on_problems);
@@ -158,7 +158,7 @@ fn problem(source: &str, message: String) -> SourceProblem {
     SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
 }
 
-/// Files are read and written in threads that may wait for the disk.
+/// Runs file access on threads that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.map_err(|_| shutting_down())
 }
@@ -167,20 +167,21 @@ fn shutting_down() -> Error {
     Error::new(ErrorKind::Unavailable, "the server is shutting down")
 }
 
-/// What a caller is told. `source` is where the owner can change it.
+/// The error for the caller. `source` is the file where the owner can change it.
 fn failure(uri: &str, source: &str, error: RootError) -> Error {
     let shown: String = escape_control(uri).chars().take(200).collect();
-    let failed = |kind, hint: String| Error::new(kind, format!("'{shown}' is not given: {error}")).hint(hint);
+    let failed =
+        |kind, hint: String| Error::new(kind, format!("'{shown}' cannot be accessed: {error}")).hint(hint);
     match &error {
         RootError::Missing | RootError::Folder => not_found(uri),
         RootError::NotRegular | RootError::Link | RootError::OtherMount | RootError::OtherOwner => {
-            failed(ErrorKind::Forbidden, "only plain files below the root are given out".to_owned())
+            failed(ErrorKind::Forbidden, "only regular files below the root can be accessed".to_owned())
         }
         RootError::Denied => {
-            failed(ErrorKind::Forbidden, "its owner must let the server's user have it".to_owned())
+            failed(ErrorKind::Forbidden, "its owner must give the server's user permission".to_owned())
         }
         RootError::TooLarge { .. } => {
-            failed(ErrorKind::OutputTooLarge, "[limits] resource in toolyard.toml is the bound".to_owned())
+            failed(ErrorKind::OutputTooLarge, "[limits] resource in toolyard.toml is the limit".to_owned())
         }
         RootError::Unsupported => failed(ErrorKind::Unavailable, "use a newer kernel".to_owned()),
         RootError::Io(_) => failed(ErrorKind::Unavailable, format!("see {source}")),

@@ -25,7 +25,7 @@ pub struct Roots {
 }
 
 const PAGE_SIZE: usize = 200;
-/// The variable of the template that each root has.
+/// The variable in the URI template of each root.
 const VARIABLE: &str = "path";
 const MAX_SUGGESTIONS: usize = 100;
 
@@ -44,7 +44,7 @@ impl Roots {
         Ok((root.ok_or_else(|| not_found(uri))?.clone(), address.path))
     }
 
-    /// `ROOT/path`, the last one that was listed; a path may be missing.
+    /// Parses a cursor: `ROOT/path`, the last listed file, or `ROOT`, the next root.
     fn start(&self, cursor: Option<&str>) -> Result<(usize, Option<FilePath>), Error> {
         let Some(cursor) = cursor else { return Ok((0, None)) };
         let (name, path) = cursor.split_once('/').unwrap_or((cursor, ""));
@@ -90,7 +90,7 @@ fn resource(root: &str, path: FilePath, size: u64) -> Resource {
     Resource { uri, name, mime, size: Some(size), ..Resource::default() }
 }
 
-/// Paths that begin with what was typed, encoded as an address has them; folders end with a slash.
+/// Paths that start with the typed text, percent-encoded; folders end with a slash.
 fn suggestions(root: &Root, typed: &str) -> Option<Completion> {
     let (folders, start) =
         typed.rsplit_once('/').map_or((None, typed), |(folders, start)| (Some(folders), start));

@@ -1,4 +1,4 @@
-//! One watch per address, however many callers have it, so that each of them is told once.
+//! Shares one watch per URI among its subscribers, so that each change is announced once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -13,7 +13,7 @@ impl<T> Default for SharedWatches<T> {
 }
 
 impl<T> SharedWatches<T> {
-    /// The watch that is going on, else a new one.
+    /// The existing watch, else a new one.
     pub fn get(&self, uri: &Arc<str>, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
         let mut known = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         known.retain(|_, watch| watch.strong_count() > 0);

@@ -1,5 +1,5 @@
-//! Notices that watched files changed, in a thread of its own. The system says where to look; whether something changed is
-//! decided by looking, so that nothing is told twice. Where the system says nothing, files are looked at every half second.
+//! Watches files for subscribers, in a thread of its own. An inotify event only causes a check; a change is
+//! reported when the stamp differs, so never twice. Without inotify, files are polled every half second.
 
 use super::file_uri::FilePath;
 use super::root::{IfMissing, Root, RootError};
@@ -17,35 +17,35 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-/// Files that all callers together may watch.
+/// Files that all subscribers together may watch.
 const MAX_WATCHED: usize = 10_000;
-/// A saved file is often several changes; this long after the last one it is looked at. Longer than the tick of the clock
-/// that files are stamped with, so that a change after the look has another stamp.
+/// Saving a file often causes several events; it is checked this long after the last one. Longer than the
+/// timestamp granularity, so that a change after the check gives another stamp.
 const DEBOUNCE: Duration = Duration::from_millis(40);
-/// A file that is never left alone is looked at this long after a first change.
+/// A file that keeps changing is checked this long after the first event.
 const MAX_DEBOUNCE: Duration = Duration::from_millis(400);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Watches until it is dropped.
 pub struct FileWatcher {
     shared: Arc<Shared>,
-    /// Its end tells the thread to stop.
+    /// Dropping it stops the thread.
     _stop: UnixStream,
 }
 
 /// What is watched.
 #[derive(Clone)]
 pub enum WatchTarget {
-    /// A file of a root, there or not.
+    /// A file of a root, existing or not.
     File(Arc<Root>, FilePath),
-    /// The names and the stamps of what is in a folder just below a root.
+    /// The names and stamps of the files in a folder directly below a root.
     Folder(Arc<Root>, String),
 }
 
 type OnChange = Arc<dyn Fn() + Send + Sync>;
 
 struct Shared {
-    /// `None` where the system has none to give.
+    /// `None` when inotify is not available.
     inotify: Option<Inotify>,
     state: Mutex<State>,
 }
@@ -54,9 +54,9 @@ struct Shared {
 struct State {
     next: u64,
     items: HashMap<u64, WatchEntry>,
-    /// Which items look at a folder, so that it is forgotten with the last one.
+    /// Which items use the watch of a folder, so that it is removed with the last one.
     folders: HashMap<WatchDescriptor, Vec<u64>>,
-    /// How many items must be looked at without being told.
+    /// How many items must be polled.
     polled: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct FileWatch {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{MAX_WATCHED} files are watched already; no more are")]
+#[error("the limit of {MAX_WATCHED} watched files is reached")]
 pub struct WatchLimitReached;
 
 impl FileWatcher {
@@ -128,7 +128,7 @@ impl Drop for FileWatch {
 
 impl Shared {
     fn run(&self, stopped: &UnixStream) {
-        // The system stopped telling; every file is looked at from then on.
+        // Once inotify failed, every file is polled.
         let mut inotify_failed = false;
         loop {
             let events = self.inotify.as_ref().filter(|_| !inotify_failed);
@@ -139,7 +139,7 @@ impl Shared {
                 Wake::Ready => {
                     let mut touched = Vec::new();
                     let first = Instant::now();
-                    // What happens in this time is one change.
+                    // Events within this time are one change.
                     while let Some(true) = self.drain(&mut touched, &mut inotify_failed)
                         && first.elapsed() < MAX_DEBOUNCE
                     {
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Adds the items that may have changed, and says whether there were any events.
+    /// Adds the items that may have changed to `touched`; true when there were any events.
     fn drain(&self, touched: &mut Vec<u64>, inotify_failed: &mut bool) -> Option<bool> {
         let inotify = self.inotify.as_ref()?;
         let state = self.lock();
@@ -175,7 +175,7 @@ impl Shared {
         Some(any)
     }
 
-    /// Looks at these items, or at those that no one tells of, and tells of what changed.
+    /// Checks these items, or those that are polled, and notifies the subscribers of changes.
     fn check_items(&self, touched: Option<&[u64]>, inotify_failed: bool) {
         let mut state = self.lock();
         let mut ids: Vec<u64> = match touched {
@@ -199,12 +199,12 @@ impl Shared {
                 changed.push(item.on_change.clone());
             }
         }
-        // Without the lock: whoever is told may watch something else at once.
+        // Without the lock, because a callback may start another watch.
         drop(state);
         changed.iter().for_each(|on_change| on_change());
     }
 
-    /// Watches the folders on the way to an item as they are now, then stamps it: a change in between shows later.
+    /// Watches the folders that lead to an item, then stamps it, so that a change in between is detected.
     fn rescan(&self, state: &mut State, id: u64) {
         let Some(target) = state.items.get(&id).map(|item| item.target.clone()) else { return };
         let before = state.items.get(&id).map(|item| item.folders.clone()).unwrap_or_default();
@@ -223,13 +223,13 @@ impl Shared {
         }
     }
 
-    /// The folders that tell of the target, and whether they do not tell everything.
+    /// The watches of the folders that lead to the target, and whether it must be polled too.
     fn folders_of(&self, target: &WatchTarget) -> (Vec<WatchDescriptor>, bool) {
         let Some(inotify) = &self.inotify else { return (Vec::new(), true) };
         let (root, names) = target.folder_path();
         let mut folders = Vec::new();
         for depth in 0..=names.len() {
-            // A folder that is not there: the one above tells when it comes.
+            // A missing folder: the watch on its parent reports its creation.
             let Ok(folder) = root.folder(&names[..depth], IfMissing::Fail) else { break };
             match watch(inotify, folder.as_fd()) {
                 Some(watched) => folders.push(watched),
@@ -267,9 +267,9 @@ impl Shared {
     }
 }
 
-/// `None` when the system will not tell of everything in the folder.
+/// `None` when inotify cannot report every change in the folder.
 fn watch(inotify: &Inotify, folder: BorrowedFd<'_>) -> Option<WatchDescriptor> {
-    // The way by /proc leads to the very folder that is open.
+    // The /proc path refers to the open folder itself, whatever its name is now.
     let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
     if mounts::filesystem_without_events(Path::new(&path)).is_some() {
         return None;
@@ -278,7 +278,7 @@ fn watch(inotify: &Inotify, folder: BorrowedFd<'_>) -> Option<WatchDescriptor> {
 }
 
 impl WatchTarget {
-    /// The root, and the folders below it that lead to the target, itself included if it is one.
+    /// The root, and the folders below it that lead to the target, including the target if it is a folder.
     fn folder_path(&self) -> (&Root, &[String]) {
         match self {
             WatchTarget::File(root, path) => (root, path.split().0),
@@ -296,7 +296,7 @@ impl WatchTarget {
         }
     }
 
-    /// A number that is another one after a change.
+    /// A hash that differs after a change.
     fn stamp(&self) -> u64 {
         let mut state = DefaultHasher::new();
         match self {
@@ -359,11 +359,11 @@ mod tests {
     const A_WHILE: Duration = Duration::from_millis(300);
 
     #[test]
-    fn every_way_to_change_a_file_is_told_once() {
-        let here = Watcher::new("told");
+    fn every_way_to_change_a_file_is_reported_once() {
+        let here = Watcher::new("events");
         here.folder.write("a/b.txt", "1");
         here.folder.write("a/other.txt", "1");
-        let (_guard, told) = here.watch("a/b.txt");
+        let (_guard, events) = here.watch("a/b.txt");
         let path = here.folder.path.clone();
         type Change = fn(&Path);
         let changes: &[(&str, Change)] = &[
@@ -373,7 +373,7 @@ mod tests {
                 std::fs::rename(at.join("a/new"), at.join("a/b.txt")).unwrap();
             }),
             ("removed", |at| std::fs::remove_file(at.join("a/b.txt")).unwrap()),
-            ("made again", |at| std::fs::write(at.join("a/b.txt"), "4").unwrap()),
+            ("created again", |at| std::fs::write(at.join("a/b.txt"), "4").unwrap()),
             ("its folder moved away", |at| std::fs::rename(at.join("a"), at.join("z")).unwrap()),
             ("another folder in its place", |at| {
                 std::fs::create_dir(at.join("a")).unwrap();
@@ -383,32 +383,32 @@ mod tests {
         ];
         for (what, change) in changes {
             change(&path);
-            assert_eq!(told.recv_timeout(SOON), Ok(()), "{what}");
-            assert!(told.recv_timeout(A_WHILE).is_err(), "{what}: told twice");
+            assert_eq!(events.recv_timeout(SOON), Ok(()), "{what}");
+            assert!(events.recv_timeout(A_WHILE).is_err(), "{what}: reported twice");
         }
         // Neighbours, reading, and the folder that was moved away are no changes.
         std::fs::write(path.join("a/other.txt"), "2").unwrap();
         std::fs::write(path.join("z/b.txt"), "2").unwrap();
         std::fs::read(path.join("a/b.txt")).unwrap();
-        assert!(told.recv_timeout(A_WHILE).is_err());
+        assert!(events.recv_timeout(A_WHILE).is_err());
     }
 
     #[test]
     fn a_dropped_watch_is_silent_and_leaves_nothing_behind() {
         let here = Watcher::new("dropped");
         here.folder.write("a/b.txt", "1");
-        let ((guard, told), (_other, still)) = (here.watch("a/b.txt"), here.watch("a/b.txt"));
+        let ((guard, events), (_other, still)) = (here.watch("a/b.txt"), here.watch("a/b.txt"));
         drop(guard);
         here.folder.write("a/b.txt", "22");
         assert_eq!(still.recv_timeout(SOON), Ok(()));
-        assert!(told.try_recv().is_err());
+        assert!(events.try_recv().is_err());
         drop(_other);
         let state = here.watcher.shared.lock();
         assert!(state.items.is_empty() && state.folders.is_empty() && state.polled == 0);
     }
 
     #[test]
-    fn where_no_one_tells_files_are_looked_at() {
+    fn without_inotify_files_are_polled() {
         let here = Watcher::new("polled");
         let path = here.folder.write("b.txt", "1");
         let shared = Arc::new(Shared { inotify: None, state: Mutex::default() });
@@ -416,10 +416,10 @@ mod tests {
         let for_thread = shared.clone();
         std::thread::spawn(move || for_thread.run(&stopped));
         let polling = FileWatcher { shared, _stop: stop };
-        let (sender, told) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let target = WatchTarget::File(here.root.clone(), FilePath::plain("b.txt").unwrap());
         let _guard = polling.watch(target, move || sender.send(()).unwrap_or(())).unwrap();
         std::fs::write(path, "22").unwrap();
-        assert_eq!(told.recv_timeout(SOON), Ok(()));
+        assert_eq!(events.recv_timeout(SOON), Ok(()));
     }
 }

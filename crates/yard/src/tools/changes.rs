@@ -1,11 +1,11 @@
-//! Where something may have changed since the last load: what lies elsewhere need not be looked at.
+//! The paths that may have changed since the last load; everything else need not be checked.
 
 use super::stamp::Stamps;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Grows until a load has dealt with it.
+/// Accumulates until the next load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Changes {
     Everywhere,
@@ -13,7 +13,7 @@ pub enum Changes {
     At(BTreeSet<PathBuf>),
 }
 
-/// With more paths than this it is cheaper to look at everything.
+/// With more paths than this it is cheaper to check everything.
 const MAX_PATHS: usize = 16;
 
 impl Changes {
@@ -44,7 +44,7 @@ impl FromIterator<PathBuf> for Changes {
     }
 }
 
-/// By bytes, which is quick and at worst finds a neighbour whose name begins alike.
+/// Compares bytes, which is fast; a false match of a sibling with the same prefix is harmless.
 fn overlaps(changed: &Path, path: &Path) -> bool {
     let (changed, path) = (changed.as_os_str().as_bytes(), path.as_os_str().as_bytes());
     changed.starts_with(path) || path.starts_with(changed)

@@ -1,11 +1,11 @@
-//! The digest of everything a tool is made of: it changes exactly when the tool may behave differently.
+//! The digest of all inputs of a tool: it changes exactly when the tool may behave differently.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::Digest;
 
-/// `files` are relative to `root`; missing ones count as missing, so that their arrival changes the digest, and are
-/// told to `missing`.
+/// `files` are relative to `root`. A missing file is hashed as missing, so that its creation changes the
+/// digest, and is reported to `missing`.
 pub fn digest(manifest: &[u8], root: &Path, files: &[PathBuf], mut missing: impl FnMut(PathBuf)) -> Digest {
     let mut hasher = blake3::Hasher::new();
     part(&mut hasher, manifest);
@@ -22,7 +22,7 @@ pub fn digest(manifest: &[u8], root: &Path, files: &[PathBuf], mut missing: impl
     Digest(*hasher.finalize().as_bytes())
 }
 
-/// A length before each part keeps two parts from being read as one.
+/// The length prefix keeps adjacent parts apart.
 fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);

@@ -1,4 +1,4 @@
-//! What one tool file was made of, shared by the loader and the tool itself: both ask whether it is still so.
+//! The files that one tool file was loaded from. The loader and the tool itself check whether they changed.
 
 use super::changes::Changes;
 use super::digest;
@@ -11,16 +11,16 @@ use toolyard_protocol::Digest;
 /// Everything that decided how one tool file was read.
 pub struct Inputs {
     stamps: Stamps,
-    /// Starts as what the stamps say, and becomes true when the content was compared after they settled.
+    /// Whether equal stamps prove equal content; set when the content was compared after they settled.
     reliable: AtomicBool,
-    /// Absent for files that gave no tool.
+    /// `None` for files that gave no tool.
     content: Option<Content>,
 }
 
-/// What the digest of a tool was taken of.
+/// What the digest of a tool covers.
 pub struct Content {
     pub root: PathBuf,
-    /// The tool file, relative to `root` as the others.
+    /// The tool file, relative to `root` like `files`.
     pub manifest: PathBuf,
     pub files: Vec<PathBuf>,
     pub digest: Digest,
@@ -31,13 +31,13 @@ impl Inputs {
         Inputs { reliable: AtomicBool::new(stamps.is_reliable()), stamps, content }
     }
 
-    /// Whether reading the file again would give the same. Costs a look at each file; while stamps prove nothing
-    /// yet, the content is compared instead.
+    /// Whether reading the file again would give the same result. Costs a `stat` per input; while the stamps
+    /// are not reliable, the content is compared too.
     pub fn is_current(&self) -> bool {
         if self.is_reliable() {
             return self.stamps.is_unchanged();
         }
-        // Asked before looking: what settles only now may still have changed when it was looked at.
+        // Before the comparison: a stamp that settles during it may hide a change.
         let settled = self.stamps.settles_in(SystemTime::now()).is_zero();
         if !self.stamps.is_unchanged() {
             return false;
@@ -49,7 +49,7 @@ impl Inputs {
         same
     }
 
-    /// The same, looking only where something may have changed.
+    /// Like `is_current`, but checks only what `changes` may affect.
     pub fn is_current_after(&self, changes: &Changes) -> bool {
         (self.is_reliable() && !changes.affect(&self.stamps)) || self.is_current()
     }

@@ -1,4 +1,4 @@
-//! What earlier loads found, so that a load reads only what changed.
+//! The results of earlier loads, so that a load reads only what changed.
 
 use super::changes::Changes;
 use super::inputs::Inputs;
@@ -13,32 +13,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::{Candidate, SourceProblem};
 
-/// The results by tool file (relative to the yard). Files that vanished are not in it.
+/// The results by tool file (relative to the yard); those of removed files are dropped.
 #[derive(Default)]
 pub struct LoadCache {
     files: HashMap<PathBuf, FileResult>,
-    /// Which files were there, and what was wrong with the folders.
+    /// Hash of the tool files found and of the problems with folders.
     listing: u64,
 }
 
-/// What one tool file gave.
+/// The result of reading one tool file.
 pub struct FileResult {
     pub inputs: Arc<Inputs>,
     pub candidate: Option<Candidate>,
     pub problems: Vec<SourceProblem>,
 }
 
-/// The paths that decide how a file is read, stamped as they are met.
+/// Records and stamps the paths that decide how a file is read.
 #[derive(Default)]
 pub struct InputRecorder(RefCell<Stamps>);
 
 impl InputRecorder {
-    /// Call it before looking at the path.
+    /// Call it before reading the path.
     pub fn add(&self, path: PathBuf) {
         self.0.borrow_mut().add(path);
     }
 
-    /// Call it when a path that was to be read was not there.
+    /// Call it when a path to read does not exist.
     pub fn missing(&self, path: PathBuf) {
         self.0.borrow_mut().missing(path);
     }
@@ -55,7 +55,7 @@ impl FileResult {
 }
 
 impl LoadCache {
-    /// Goes through the files in their order, reading those that are new or not what they were.
+    /// Loads the files in order, reading only those that are new or changed.
     pub fn load(
         &mut self,
         root: &Path,
@@ -85,7 +85,7 @@ impl LoadCache {
         self.files.len()
     }
 
-    /// `None` when a load would read nothing; else a number that stays the same while the files do.
+    /// `None` when a load would read nothing; else a fingerprint of the current files.
     pub fn difference(&self, root: &Path, found: &FoundFiles) -> Option<u64> {
         let listing = listing(found);
         let mut same = listing == self.listing;
@@ -101,7 +101,7 @@ impl LoadCache {
     }
 }
 
-/// A fault in a parser must not end the reloading of everything else.
+/// A panic in a parser must not stop the reload of other files.
 fn read_catching_panic(
     root: &Path,
     file: &ToolFile,
@@ -111,7 +111,7 @@ fn read_catching_panic(
     recorder.add(root.join(&file.path));
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(file, &recorder)));
     caught.unwrap_or_else(|_| {
-        let what = "reading it failed inside toolyard; please report the file as a bug".to_owned();
+        let what = "internal error while reading this file; please report it as a bug".to_owned();
         FileResult::failed(recorder.take(), vec![file_problem(&file.source, what)])
     })
 }

@@ -1,4 +1,4 @@
-//! A load reads what changed and nothing else, and gives what a fresh load would.
+//! A load reads only what changed, and gives the same result as a fresh load.
 
 use super::changes::Changes;
 use super::{Loaded, Loader};
@@ -50,8 +50,8 @@ fn only_the_edited_one_of_a_thousand_files_is_read() {
 }
 
 #[test]
-fn who_was_told_of_every_change_looks_only_there() {
-    let folder = Folder::new("told");
+fn a_load_with_known_changes_checks_only_those() {
+    let folder = Folder::new("known-changes");
     for name in ["a", "b"] {
         folder.write(&format!("tools/{name}.tool.yaml"), &echo(name, "one"));
     }
@@ -66,7 +66,7 @@ fn who_was_told_of_every_change_looks_only_there() {
     assert_eq!((elsewhere.read, elsewhere.candidates.len()), (1, 3), "new files are always found");
     assert_eq!(after("tools/a.tool.yaml").read, 1);
     assert_eq!(loader.load().read, 0);
-    // Just written: what is not sure yet is looked at again, whoever was told what.
+    // Just written: an unreliable stamp is checked again, whatever the changes say.
     folder.write("tools/a.tool.yaml", &echo("a", "six"));
     assert_eq!(after("tools/a.tool.yaml").read, 1);
     folder.write("tools/a.tool.yaml", &echo("a", "ten"));
@@ -126,7 +126,7 @@ fn a_file_written_a_moment_ago_is_compared_by_content() {
     let second = loader.load();
     assert_eq!(second.read, 0, "the content is the same, so the tool stays");
     assert!(second.candidates[0].entry.runner.files_version().is_some());
-    // Written in place, same size, times put back: only the change time tells, and it is too young to be believed.
+    // Written in place, same size: only the times differ, and they are too recent to be reliable.
     std::fs::write(&path, echo("t", "two")).unwrap();
     assert_eq!(load_as_fresh(&folder, &loader).candidates.len(), 1);
     assert!(first.candidates[0].entry.runner.files_version().is_none());
@@ -152,7 +152,7 @@ fn a_program_that_comes_or_becomes_executable_is_noticed() {
 }
 
 #[test]
-fn what_vanished_is_not_kept() {
+fn removed_tools_leave_no_cache_entries() {
     let folder = Folder::new("vanished");
     let limited = |n: usize| format!("{}concurrency: 2\n", echo(&format!("t{n}"), "one"));
     for n in 0..20 {
@@ -187,6 +187,6 @@ fn a_reload_says_what_changed() {
     assert_eq!(changes.problems[0].source, "tools/b.tool.yaml");
     assert!(changes.changes_listing() && reload().is_empty());
     folder.remove("tools/b.tool.yaml");
-    let mended = reload();
-    assert!(!mended.is_empty() && !mended.changes_listing(), "a solved problem is no change of the list");
+    let fixed = reload();
+    assert!(!fixed.is_empty() && !fixed.changes_listing(), "a solved problem is no change of the list");
 }

@@ -1,4 +1,4 @@
-//! Loads the tools of a yard: finds the files, checks each by itself, and reports every problem with its place.
+//! Loads the tools of a yard: finds the files, checks each independently, and reports problems with position.
 
 pub(crate) mod changes;
 mod digest;
@@ -45,7 +45,7 @@ pub struct Defaults {
     pub manifest: Limits,
 }
 
-/// Reads yards.
+/// Loads the tools and prompts of a yard.
 pub struct Loader {
     pub root: PathBuf,
     pub state: PathBuf,
@@ -56,28 +56,28 @@ pub struct Loader {
     pub clients: Arc<Clients>,
     pub secrets: Arc<Secrets>,
     load_cache: Mutex<LoadCache>,
-    /// Live limits by tool, so that an edited tool keeps the calls that are running in count.
+    /// Limiters by tool, so that running calls still count after the tool was edited.
     limiters: Mutex<HashMap<ToolName, (Behavior, Arc<ToolLimiter>)>>,
     packs: Mutex<Arc<Packs>>,
 }
 
-/// What a yard's files gave.
+/// The result of a load.
 #[derive(Default)]
 pub struct Loaded {
     pub candidates: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
     /// The prompts.
     pub packs: Arc<Packs>,
-    /// How many tool files were read; the others were as they had been.
+    /// How many tool files were read; the others came from the load cache.
     pub read: usize,
     /// Folders that were searched, relative to the yard.
     pub(crate) folders: Vec<PathBuf>,
-    /// What each tool file was made of.
+    /// The inputs of each tool file, and those of the prompts.
     pub(crate) inputs: Vec<Arc<Inputs>>,
 }
 
 impl Loaded {
-    /// Puts other candidates before those of the files: where names collide, they stay.
+    /// Puts other candidates before those of the files, so that they win name collisions.
     pub fn prepend(mut self, first: Vec<Candidate>) -> Loaded {
         self.candidates.splice(0..0, first);
         self
@@ -85,7 +85,7 @@ impl Loaded {
 
     fn add_prompts(&mut self, packs: Arc<Packs>) {
         self.problems.extend(packs.problems.iter().cloned());
-        self.inputs.extend(packs.made().cloned());
+        self.inputs.extend(packs.inputs().cloned());
         self.packs = packs;
     }
 
@@ -127,7 +127,7 @@ impl Loader {
         }
     }
 
-    /// The live limits of a tool: those of its earlier version while what it declares is the same.
+    /// The limiter of a tool: that of its earlier version while the declared limits are equal.
     fn limiter(&self, name: &ToolName, behavior: &Behavior) -> Arc<ToolLimiter> {
         let mut known = lock(&self.limiters);
         if let Some((declared, limiter)) = known.get(name)
@@ -136,32 +136,32 @@ impl Loader {
             return limiter.clone();
         }
         let limiter = Arc::new(ToolLimiter::new(behavior));
-        // Tools without limits have nothing to keep, and most have none.
+        // Most tools have no limits, and need no entry.
         if behavior.concurrency.is_some() || behavior.rate.is_some() {
             known.insert(name.clone(), (behavior.clone(), limiter.clone()));
         }
         limiter
     }
 
-    /// Loads everything, reading only what changed since the last time. Never fails as a whole: what cannot be
-    /// read is a problem of its own file.
+    /// Loads everything, reading only what changed since the last load. Never fails as a whole: a broken file
+    /// is a problem of that file only.
     pub fn load(&self) -> Loaded {
         self.load_changes(&Changes::Everywhere)
     }
 
-    /// Like `load`, for one who was told of every change since the last load: looks only where there were some.
+    /// Like `load`, but checks only `changes`, which must cover every change since the last load.
     pub(crate) fn load_changes(&self, changes: &Changes) -> Loaded {
         let mut load_cache = lock(&self.load_cache);
         let found = walk::tool_files(&self.root);
         let mut loaded =
             load_cache.load(&self.root, found, changes, |file, recorder| self.read_file(file, recorder));
         loaded.add_prompts(self.load_packs(changes));
-        // What no tool and no running call holds belongs to a tool that is gone.
+        // A limiter that no tool and no running call holds belongs to a removed tool.
         lock(&self.limiters).retain(|_, (_, limiter)| Arc::strong_count(limiter) > 1);
         loaded
     }
 
-    /// `None` when a load would give what the last one gave; else a number that stays the same while files do.
+    /// `None` when the files are unchanged since the last load; else a fingerprint of their current state.
     pub(crate) fn difference(&self) -> Option<u64> {
         let tools = lock(&self.load_cache).difference(&self.root, &walk::tool_files(&self.root));
         let prompts = lock(&self.packs).difference();
@@ -172,7 +172,7 @@ impl Loader {
         })
     }
 
-    /// All prompts are read again when a file of one changed; they are small.
+    /// Reloads all prompts when one of their files changed; they are small.
     fn load_packs(&self, changes: &Changes) -> Arc<Packs> {
         let mut packs = lock(&self.packs);
         if !packs.is_current_after(changes) {
@@ -194,12 +194,12 @@ impl Loader {
         self.read_bytes(file, &bytes, recorder)
     }
 
-    /// What is wrong with a tool file of that path below the yard and that content, whether it is there or not.
+    /// The problems of a tool file with this path below the yard and this content; the file need not exist.
     pub fn check(&self, path: &Path, bytes: &[u8]) -> Vec<SourceProblem> {
         let source = path.to_string_lossy().into_owned();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(format) = walk::format_of(name) else {
-            return vec![file_problem(&source, "this is no name of a tool file".to_owned())];
+            return vec![file_problem(&source, "a tool file is named *.tool.yaml or tool.json".to_owned())];
         };
         let file = ToolFile { path: path.to_owned(), source, format };
         self.read_bytes(&file, bytes, &InputRecorder::default()).problems
@@ -208,7 +208,7 @@ impl Loader {
     fn read_bytes(&self, file: &ToolFile, bytes: &[u8], recorder: &InputRecorder) -> FileResult {
         let context = FileContext { loader: self, file, bytes, recorder };
         let checked = match file.format {
-            FileFormat::Pack => {
+            FileFormat::Toolpack => {
                 document(DocumentFormat::Yaml, bytes).and_then(|node| pack::read(&node, context))
             }
             FileFormat::Manifest => {
@@ -239,7 +239,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Files over the bound are not read into memory just to be refused.
+/// Checks the size first, so that an oversized file is not read into memory.
 pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
     let size = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
     if size > doc::MAX_BYTES as u64 {

@@ -11,12 +11,12 @@ pub fn names(id: &str, folder: &str) -> Result<(ToolName, ExposedName), String> 
     Ok((name, exposed))
 }
 
-/// Upper case and dashes have no place in a canonical name, but people write them.
+/// Canonical names have no upper case and no dashes, but ids may.
 fn canonical_text(text: &str) -> String {
     text.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// A name over 64 characters is cut and marked with a hash of the whole, so that it stays stable and unique.
+/// A name over 64 characters is truncated and gets a hash of the whole, so that it stays stable and unique.
 fn shortened(id: &str) -> String {
     if id.len() <= ExposedName::MAX || !id.is_ascii() {
         return id.to_owned();

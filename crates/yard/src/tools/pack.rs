@@ -2,23 +2,23 @@
 
 use super::shared_fields::{self, bytes, default_timeout, timeout};
 use super::tool_reader::{Checked, FileContext, Parts, ToolReader};
-use crate::kinds;
+use crate::kinds::FileFormat;
 use toolyard_formats::doc::{Fields, Node, Problem};
 use toolyard_runtimes::sandbox_builder::SandboxRequest;
 
 /// Known fields that would have no effect in this version; they are refused, never ignored.
 const UNSUPPORTED_FIELDS: &[(&str, &str)] = &[
-    ("warm", "workers that stay alive between calls are not there yet"),
-    ("elevate", "elevated calls are not there yet"),
+    ("warm", "workers that stay alive between calls are not supported yet"),
+    ("elevate", "elevated calls are not supported yet"),
     ("spill", "results over the output limit cannot be stored yet"),
-    ("errors", "it belongs to specification pages, which are not there yet"),
-    ("security", "it belongs to specification pages, which are not there yet"),
+    ("errors", "it belongs to specification pages, which are not supported yet"),
+    ("security", "it belongs to specification pages, which are not supported yet"),
 ];
 
 pub fn read(node: &Node, context: FileContext<'_>) -> Result<Checked, Vec<Problem>> {
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example id: word_count");
-    let kind = ToolReader::kind(&mut fields, "kind", kinds::TOOLPACK_KINDS);
+    let kind = ToolReader::kind(&mut fields, "kind", FileFormat::Toolpack);
     let mut shared = shared_fields::read(&mut fields, "title", SandboxRequest::pack());
     shared.env = shared_fields::env(&mut fields, "env");
     let mut limits = context.loader.defaults.pack;
@@ -29,7 +29,7 @@ pub fn read(node: &Node, context: FileContext<'_>) -> Result<Checked, Vec<Proble
         fields.close(map);
     }
     let reader = ToolReader::new(context, shared);
-    let runnable = kind.and_then(|kind| kind.read(&mut fields, &reader));
+    let runnable = kind.and_then(|kind| (kind.read)(&mut fields, &reader));
     let schemas = reader.schemas(&mut fields, ["input", "output"]);
     let cache_key = reader.cache_key(&mut fields);
     let id = id.map(|(id, position)| (id.to_owned(), position));

@@ -57,7 +57,7 @@ pub fn read_policy(request: &mut SandboxRequest, policy: &mut Fields<'_>) {
     }
     if let Some(mut fs) = policy.map("fs") {
         if fs.bool("preopen_tmp") == Some(false) {
-            // Programs expect the folder to be there; a page of room is as good as none.
+            // Programs expect the folder to exist, so it gets the smallest size.
             request.tmp_bytes = 4096;
         }
         policy.close(fs);
@@ -65,32 +65,32 @@ pub fn read_policy(request: &mut SandboxRequest, policy: &mut Fields<'_>) {
 }
 
 impl ToolReader<'_> {
-    /// The level of the tool's sandbox on this machine, with what the owner should know; `None` when what the file asks
-    /// for cannot be held here and the yard does not say that it may run all the same.
+    /// The sandbox level of the tool on this machine, with notes for the owner; `None` when it cannot enforce
+    /// what the file asks for and the yard does not allow the tool to run anyway.
     pub fn sandbox_level(&self, fields: &mut Fields<'_>) -> Option<(SandboxLevel, Vec<String>)> {
         let request = &self.shared.sandbox_request;
         if request.is_disabled {
             return Some((
                 SandboxLevel::None,
-                vec!["it runs without a sandbox, as its file says".to_owned()],
+                vec!["it runs without a sandbox: its file says 'sandbox: none'".to_owned()],
             ));
         }
         let machine = self.loader.launcher.sandbox_level().min(self.loader.sandbox_policy.level);
         let Some(why) = request.unsupported_reason(machine) else { return Some((machine, Vec::new())) };
         if self.loader.sandbox_policy.when_unavailable == WhenUnavailable::Run {
-            let note = format!("it runs without the sandbox it asks for, as the yard says: {why}");
+            let note = format!("it runs without the sandbox it asks for, as toolyard.toml allows: {why}");
             return Some((SandboxLevel::None, vec![note]));
         }
         let hint = "write sandbox: none in the file, or [sandbox] when_unavailable = \"run unconfined\" in toolyard.toml";
-        fields.problem(fields.position, format!("the tool cannot be confined here: {why}"), hint);
+        fields.problem(fields.position, format!("the tool cannot be sandboxed on this machine: {why}"), hint);
         None
     }
 }
 
-/// What the yard as a whole says about sandboxes.
+/// The sandbox settings of the whole yard.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxPolicy {
-    /// The strongest level that is used, where the machine gives it.
+    /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
     pub when_unavailable: WhenUnavailable,
 }
@@ -101,7 +101,7 @@ impl Default for SandboxPolicy {
     }
 }
 
-/// What happens to tools that this machine cannot confine.
+/// What happens to tools that this machine cannot sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenUnavailable {
     #[default]
@@ -144,7 +144,7 @@ fn network<'n>(fields: &mut Fields<'n>, node: &'n Node) -> Option<NetworkPolicy>
     }
 }
 
-/// Reads a list of paths; what would open everything is refused.
+/// Reads a list of paths; those that would expose whole system folders are refused.
 fn paths(fields: &mut Fields<'_>, name: &'static str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for (text, position) in fields.texts(name).unwrap_or_default() {
@@ -170,11 +170,11 @@ fn checked_path(text: &str) -> Result<PathBuf, &'static str> {
         return Err("is empty or holds a NUL character");
     }
     if path.components().any(|part| part == Component::ParentDir) {
-        return Err("climbs with '..'");
+        return Err("contains '..'");
     }
     let forbidden = ["/", "/proc", "/sys", "/dev", "/etc", "/root", "/home", "/var", "/run", "/boot"];
     if forbidden.iter().any(|whole| path == Path::new(whole)) {
-        return Err("would open too much");
+        return Err("would expose too much");
     }
     let kernel = ["/proc", "/sys", "/dev"];
     if kernel.iter().any(|tree| path.starts_with(tree)) {

@@ -13,7 +13,7 @@ pub struct Compiled {
     pub files: Vec<PathBuf>,
 }
 
-/// `source` is the tool file, relative to `root`. Schema files are noted, those that are missing too.
+/// `source` is the tool file, relative to `root`. Schema files are recorded, missing ones too.
 pub fn compile(
     node: &Node,
     root: &Path,
@@ -40,7 +40,7 @@ pub fn compile(
     })
 }
 
-/// Paths are already free of `..`; a link could still lead out of the yard.
+/// Paths are already free of `..`; a symbolic link could still point outside the yard.
 fn read(root: &Path, path: &str) -> Result<Node, FileError> {
     let full = std::fs::canonicalize(root.join(path))
         .map_err(|error| FileError(format!("cannot be read: {error}")))?;

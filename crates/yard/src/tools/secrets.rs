@@ -1,6 +1,6 @@
 //! `secrets: {VARIABLE: "secret:name"}`: which secrets a tool gets, and under which names.
 //!
-//! What stands in place of a reference is never repeated in a message: it may be the value itself.
+//! A value that is not a reference is never quoted in a message: it may be the secret itself.
 
 use super::Loader;
 use toolyard_formats::doc::{Fields, Value};
@@ -15,7 +15,7 @@ pub fn read(fields: &mut Fields<'_>) -> Vec<SecretBinding> {
     let mut declared = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         if !is_variable(&key.text) || key.text.starts_with("TOOLYARD_") || key.text == "PATH" {
-            let what = format!("'secrets' holds '{}', which is no name for a variable here", key.text);
+            let what = format!("'secrets' holds '{}', which is not an allowed variable name", key.text);
             fields.problem(key.position, what, "use letters, digits and '_', for example API_KEY");
             continue;
         }
@@ -36,13 +36,13 @@ pub fn read(fields: &mut Fields<'_>) -> Vec<SecretBinding> {
 }
 
 impl Loader {
-    /// Secrets that cannot be delivered now. The tool loads all the same, and works once they are set.
+    /// Warnings about secrets that are not available. The tool loads anyway, and works once they are set.
     pub fn missing_secrets(&self, declared: &[SecretBinding]) -> Vec<String> {
-        let tell = |error: Error| match error.hint {
+        let describe = |error: Error| match error.hint {
             Some(hint) => format!("{} ({hint})", error.message),
             None => error.message,
         };
-        declared.iter().filter_map(|secret| self.secrets.get(&secret.name).err().map(tell)).collect()
+        declared.iter().filter_map(|secret| self.secrets.get(&secret.name).err().map(describe)).collect()
     }
 }
 

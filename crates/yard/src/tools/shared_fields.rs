@@ -1,4 +1,4 @@
-//! The fields that both formats share, from raw to checked.
+//! Reads and checks the fields that both file formats share.
 
 use super::sandbox;
 use super::secrets;
@@ -13,10 +13,10 @@ use toolyard_runtimes::secrets::SecretBinding;
 
 /// The longest a tool may be allowed to run: a day.
 pub const MAX_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
-/// The largest cap on input or output held in memory.
+/// The largest limit for input or output, which are held in memory.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// What is known of a tool whatever its kind.
+/// The fields that do not depend on the tool's kind.
 pub struct SharedFields {
     pub about: About,
     pub annotations: Annotations,
@@ -93,21 +93,21 @@ fn behavior(fields: &mut Fields<'_>, annotations: &Annotations) -> Behavior {
         dialog: fields.bool("dialog").unwrap_or(false),
         attached: fields.bool("attached").unwrap_or(false),
         context: fields.bool("context").unwrap_or(false),
-        concurrency: fields.integer("concurrency", 1..=10_000).map(|places| places as usize),
+        concurrency: fields.integer("concurrency", 1..=10_000).map(|calls| calls as usize),
         rate: rate(fields),
         retry: retry(fields, annotations),
     };
     if behavior.deterministic && behavior.dialog {
         fields.problem(
             fields.position,
-            "'deterministic' and 'dialog' exclude each other: a result that is kept or shared is no conversation",
+            "'deterministic' and 'dialog' exclude each other: a cached or shared result cannot ask questions",
             "remove one of the two",
         );
     }
     behavior
 }
 
-/// Only a job that talks can say when its caller need not stay.
+/// Only a job with a dialog can say when it detaches from its caller.
 fn check_attached(fields: &mut Fields<'_>, behavior: &Behavior, timing: Timing) {
     let waits = matches!(timing, Timing::AsyncShort | Timing::AsyncMedium | Timing::AsyncLong);
     if behavior.attached && !(behavior.dialog && waits) {
@@ -144,7 +144,7 @@ fn rate(fields: &mut Fields<'_>) -> Option<Rate> {
     }
 }
 
-/// Only what may safely run twice is ever run twice.
+/// Only a tool that is safe to repeat may declare it.
 fn retry(fields: &mut Fields<'_>, annotations: &Annotations) -> Option<Retry> {
     let mut map = fields.map("retry")?;
     let position = map.position;
@@ -152,10 +152,10 @@ fn retry(fields: &mut Fields<'_>, annotations: &Annotations) -> Option<Retry> {
     let backoff = map.integer("backoffMs", 0..=60_000).unwrap_or(200);
     fields.close(map);
     if !annotations.is_safe_to_repeat() {
-        let hint = "declare annotations: {idempotentHint: true} or {readOnlyHint: true} if that is so";
+        let hint = "declare annotations: {idempotentHint: true} or {readOnlyHint: true} if it is";
         fields.problem(
             position,
-            "'retry' would run the tool twice, and nothing says that this is safe",
+            "'retry' would run the tool twice, but the tool is not declared safe to repeat",
             hint,
         );
         return None;
@@ -227,7 +227,7 @@ pub fn timeout(fields: &mut Fields<'_>, name: &'static str, default: Duration) -
     fields.integer(name, 1..=MAX_TIMEOUT_MS).map_or(default, Duration::from_millis)
 }
 
-/// How long a run may take when the file does not say: as long as its caller waits, or an hour where none does.
+/// The default time limit of a run: as long as its caller waits, or an hour when none does.
 pub fn default_timeout(timing: Timing, configured: Duration) -> Duration {
     match timing {
         Timing::Sync | Timing::AsyncShort => configured,

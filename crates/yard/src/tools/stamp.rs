@@ -1,4 +1,4 @@
-//! What a file looked like when it was read, to notice later that it changed.
+//! Stamps of files (inode, size, times), taken before reading, to detect later changes.
 
 use super::walk::is_ignored;
 use std::collections::BTreeMap;
@@ -9,31 +9,31 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The files and folders a tool is made of, as they were before they were read.
+/// The stamps of a tool's input files and folders, taken before they were read.
 #[derive(Debug, Default)]
 pub struct Stamps {
     files: BTreeMap<PathBuf, Option<Stamp>>,
-    /// What links among them lead to; those are watched too.
+    /// The targets of symbolic links among them; those are watched too.
     targets: Vec<PathBuf>,
-    /// One of them has another name, by which it may change without anyone being told.
+    /// One of them is a symbolic link or has several hard links, so that it may change without an event.
     aliased: bool,
-    /// A file was written so shortly before it was looked at that a second write may leave the same stamp.
+    /// A file was written so shortly before it was stamped that a second write may leave the same stamp.
     racy: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stamp {
-    /// `ctime` can't be set by programs, so that tools which preserve times don't fool us.
+    /// `ctime` cannot be set by programs, so a change shows even when `mtime` was preserved.
     File { inode: u64, size: u64, modified: (i64, i64), changed: (i64, i64) },
-    /// Which names it holds. Its times would change with every temporary file.
+    /// Hash of its names. Its times would change with every temporary file.
     Folder { names: u64 },
 }
 
-/// Coarser than any clock tick that file systems stamp with.
+/// Longer than the timestamp granularity of usual file systems.
 const RACE: Duration = Duration::from_millis(50);
-/// For file systems that keep whole seconds only.
+/// For file systems that store whole seconds only.
 const COARSE_RACE: Duration = Duration::from_millis(2050);
-/// Names of a folder that are looked at.
+/// Names of a folder that are hashed.
 const MAX_NAMES: usize = 20_000;
 
 impl Stamps {
@@ -43,8 +43,8 @@ impl Stamps {
         stamps
     }
 
-    /// Take the stamp before reading the file: a change in between then shows. A path added twice keeps its first
-    /// stamp. What is not there may be added too; its arrival is a change.
+    /// Call it before reading the file, so that a change in between is detected. A path added twice keeps its
+    /// first stamp. A missing path may be added too; its creation is a change.
     pub fn add(&mut self, path: PathBuf) {
         let path = normalize(&path);
         if self.files.contains_key(&path) {
@@ -61,8 +61,8 @@ impl Stamps {
         self.files.insert(path, stamp);
     }
 
-    /// The path was not there when it was to be read, whatever its stamp had said: a folder above it that moves away
-    /// and back leaves the stamp as it was.
+    /// The path did not exist when it was read, whatever its stamp says: a parent folder that is moved away
+    /// and back leaves the stamp unchanged.
     pub fn missing(&mut self, path: PathBuf) {
         self.files.insert(normalize(&path), None);
     }
@@ -71,8 +71,8 @@ impl Stamps {
         self.files.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
     }
 
-    /// A number that is another one after a change that its undoing left no trace of in the stamps: a missing file
-    /// that came and went, a folder that held another name for a while.
+    /// Differs after a change that was undone and so left the stamps equal: a missing file that was created
+    /// and removed, a folder that held another name for a while.
     pub fn folder_fingerprint(&self) -> u64 {
         let mut state = DefaultHasher::new();
         for (path, stamp) in &self.files {
@@ -86,7 +86,7 @@ impl Stamps {
         state.finish()
     }
 
-    /// Whether nothing changed; looks at everything and adds what it finds to `state`.
+    /// Whether nothing changed; hashes the current stamp of every path into `state`.
     pub fn compare(&self, state: &mut impl Hasher) -> bool {
         self.files.iter().fold(true, |same, (path, stamp)| {
             let now = Stamp::of(path);
@@ -114,7 +114,7 @@ impl Stamps {
         &self.targets
     }
 
-    /// Whether a change may happen that the system does not tell of.
+    /// Whether a file may change without an event.
     pub fn is_aliased(&self) -> bool {
         self.aliased
     }
@@ -143,17 +143,17 @@ impl Stamp {
             name.hash(&mut hasher);
             hasher.finish()
         });
-        // A sum, because a folder gives its names in no order.
+        // A sum, because the order of folder entries is not defined.
         Stamp::Folder { names: names.fold(0, u64::wrapping_add) }
     }
 
-    /// Zero once a further change would show.
+    /// Zero once a further change would give another stamp.
     fn settles_in(&self, now: SystemTime) -> Duration {
-        // Names are compared themselves.
+        // Names are compared, not times.
         let Stamp::File { modified, changed, .. } = self else { return Duration::ZERO };
         let race = if (modified.1, changed.1) == (0, 0) { COARSE_RACE } else { RACE };
         let at = SystemTime::UNIX_EPOCH + Duration::new(changed.0.max(0) as u64, changed.1.max(0) as u32);
-        // A change in the future is a clock that jumped; nothing can be said then.
+        // A time in the future means that the clock jumped, so the stamp proves nothing.
         now.duration_since(at).map_or(race, |age| race.saturating_sub(age))
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         for change in changes {
             let stamps = Stamps::of(path.clone());
             assert!(stamps.is_unchanged());
-            // Past the clock tick, within which only the mark "racy" tells.
+            // Past the clock tick; within it the stamps may be equal.
             std::thread::sleep(Duration::from_millis(15));
             change(&path);
             assert!(!stamps.is_unchanged());

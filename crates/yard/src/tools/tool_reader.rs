@@ -1,11 +1,11 @@
-//! Reads one tool file: from raw fields to a checked candidate, or to the list of everything wrong with it.
+//! Reads one tool file into a checked candidate, or into the list of all its problems.
 
 use super::inputs::{Content, Inputs};
 use super::load_cache::InputRecorder;
 use super::schemas::{self, Compiled};
 use super::shared_fields::SharedFields;
 use super::{Loader, digest, naming, walk::ToolFile};
-use crate::kinds::{Kind, Runnable};
+use crate::kinds::{self, FileFormat, Kind, Runnable};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use toolyard_runtimes::command::{CommandRunner, Program, protocol_sandbox};
 use toolyard_runtimes::sandbox_builder::SandboxBuilder;
 use toolyard_wire::child_io::Contract;
 
-/// An argument longer than this is no path.
+/// An argument longer than this is not taken for a path.
 const MAX_PATH: usize = 1024;
 
 /// One tool file and its surroundings.
@@ -44,18 +44,18 @@ pub struct Checked {
     pub candidate: Candidate,
     pub inputs: Arc<Inputs>,
     pub warnings: Vec<String>,
-    /// What is not wrong, but should be known.
+    /// Facts for the owner that are not problems.
     pub notes: Vec<String>,
 }
 
-/// A child process to be, as a kind describes it.
+/// The child process that a kind describes.
 pub struct ProcessSpec<'n> {
     pub program: Program,
-    /// What follows the program; may hold templates.
+    /// The arguments after the program; may hold templates.
     pub arguments: Vec<(&'n str, Position)>,
     pub extra_env: Vec<(OsString, OsString)>,
     pub contract: Contract,
-    /// Files beside those named in the arguments.
+    /// Files besides those named in the arguments.
     pub files: Vec<PathBuf>,
     pub warnings: Vec<String>,
 }
@@ -70,29 +70,25 @@ impl<'a> ToolReader<'a> {
 }
 
 impl ToolReader<'_> {
-    /// Remembers that what stands at `path` (relative to the yard; a file, a folder or nothing) decides how this
-    /// tool is read or runs: when it changes, appears or goes, the tool is read again. Call it before looking.
+    /// Records `path` (relative to the yard; a file, a folder or nothing) as an input of this tool: when it
+    /// changes, appears or disappears, the tool is read again. Call it before reading the path.
     pub fn track(&self, path: impl AsRef<Path>) {
         self.recorder.add(self.loader.root.join(path));
     }
 
-    /// Remembers that nothing was found at `path` when it was looked for.
+    /// Records that `path` did not exist when it was needed.
     pub fn track_missing(&self, path: impl AsRef<Path>) {
         self.recorder.missing(self.loader.root.join(path));
     }
 
-    /// The kind of the given name, or a problem that lists the kinds there are.
-    pub fn kind(
-        fields: &mut Fields<'_>,
-        field: &'static str,
-        kinds: &[&'static dyn Kind],
-    ) -> Option<&'static dyn Kind> {
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-        let all = format!("one of: {}", names.join(", "));
+    /// The kind that `field` names, or a problem that lists the kinds of the format.
+    pub fn kind(fields: &mut Fields<'_>, field: &'static str, format: FileFormat) -> Option<&'static Kind> {
+        let kinds = || kinds::KINDS.iter().copied().filter(|kind| kind.format == format);
+        let all = format!("one of: {}", kinds().map(|kind| kind.name).collect::<Vec<_>>().join(", "));
         let (name, position) = fields.required_text(field, &all)?;
-        let found = kinds.iter().copied().find(|kind| kind.name() == name);
+        let found = kinds().find(|kind| kind.name == name);
         if found.is_none() {
-            let hint = match nearest(name, names.iter().copied()) {
+            let hint = match nearest(name, kinds().map(|kind| kind.name)) {
                 Some(near) => format!("did you mean '{near}'?"),
                 None => all,
             };
@@ -101,7 +97,7 @@ impl ToolReader<'_> {
         found
     }
 
-    /// The first of `argv` as a program of its own; a template can't choose what runs.
+    /// The first element of `argv` as the program, which must not be a template.
     pub fn named_program(
         &self,
         fields: &mut Fields<'_>,
@@ -122,14 +118,14 @@ impl ToolReader<'_> {
                 self.track_missing(program);
             }
             warnings.push(format!(
-                "line {}: the program '{program}' is not there or is not executable",
+                "line {}: the program '{program}' was not found or is not executable",
                 position.line
             ));
         }
         Some((Program::Named((*program).to_owned()), warnings))
     }
 
-    /// What decides which code runs is fixed in the file.
+    /// Text that decides which code runs must not be a template.
     pub fn require_literal(
         &self,
         fields: &mut Fields<'_>,
@@ -161,7 +157,7 @@ impl ToolReader<'_> {
         let sandbox = protocol_sandbox(level);
         let (arguments, mut files) = self.arguments(fields, process.arguments)?;
         files.extend(process.files);
-        // A bare name is searched for elsewhere.
+        // A bare name is looked up in PATH.
         if let Program::Named(name) = &process.program
             && name.contains('/')
         {
@@ -173,7 +169,7 @@ impl ToolReader<'_> {
                 .env
                 .iter()
                 .filter(|name| host.var(name).is_none())
-                .map(|name| format!("the variable '{name}' is to be passed on but is not set here")),
+                .map(|name| format!("the variable '{name}' is to be passed on but is not set")),
         );
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
         let runner = Box::new(CommandRunner {
@@ -221,7 +217,7 @@ impl ToolReader<'_> {
                     return None;
                 }
                 Ok(template) => {
-                    // What is filled in at each call is no file that could be known here.
+                    // Only a literal can name a file: templates are filled in at each call.
                     files.extend(template.literal().and_then(|text| self.yard_file(text)));
                     arguments.push(template);
                 }
@@ -242,7 +238,7 @@ impl ToolReader<'_> {
         None
     }
 
-    /// A value put into program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
+    /// A value in program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
     fn reject_templated_code(&self, fields: &mut Fields<'_>, process: &ProcessSpec<'_>) -> Option<()> {
         let program = match &process.program {
             Program::Named(name) | Program::Resolved { name, .. } => name.as_str(),
@@ -265,11 +261,11 @@ impl ToolReader<'_> {
         Some(())
     }
 
-    /// The argument as a file of the yard, if it is one. If it could become one, that is noted.
+    /// The argument as a file of the yard, if it is one. A path that could become one is recorded.
     fn yard_file(&self, text: &str) -> Option<PathBuf> {
         let path = Path::new(text);
         let inside = path.is_relative() && !path.components().any(|part| part == Component::ParentDir);
-        // Nobody names a file like an option, like a function or over several lines.
+        // Options, `module:function` and text of several lines are not file names.
         if !inside
             || text.len() > MAX_PATH
             || text.is_empty()
@@ -287,7 +283,7 @@ impl ToolReader<'_> {
         full.is_file().then(|| path.to_owned())
     }
 
-    /// Compiles `schema.input` and `schema.output`, however the format calls them.
+    /// Compiles the input and the output schema, by the names that the format gives them.
     pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
         let Some(mut map) = fields.map("schema") else { return [None, None] };
         let compiled = names.map(|name| {
@@ -299,7 +295,7 @@ impl ToolReader<'_> {
         compiled
     }
 
-    /// What makes two calls the same; only deterministic tools have it.
+    /// How the cache key of a call is computed; only deterministic tools have one.
     pub fn cache_key(&self, fields: &mut Fields<'_>) -> Option<Box<dyn CacheKey>> {
         let mut template = None;
         if let Some(mut map) = fields.map("templating") {
@@ -336,7 +332,7 @@ impl ToolReader<'_> {
         naming::names(&id, &folder).map_err(|what| fields.problem(position, what, hint)).ok()
     }
 
-    /// Puts the parts together, or gives back every problem.
+    /// Assembles the parts, or returns every problem.
     pub fn finish(
         self,
         mut fields: Fields<'_>,
@@ -370,7 +366,7 @@ impl ToolReader<'_> {
         let spec = ToolSpec {
             name,
             exposed,
-            kind: kind.name(),
+            kind: kind.name,
             source: self.file.source.clone(),
             about,
             annotations,
@@ -397,14 +393,14 @@ impl ToolReader<'_> {
 /// What a format's reader found, problems aside.
 pub struct Parts {
     pub id: Option<(String, Position)>,
-    pub kind: Option<&'static dyn Kind>,
+    pub kind: Option<&'static Kind>,
     pub runnable: Option<Runnable>,
     pub limits: Limits,
     pub schemas: [Option<Compiled>; 2],
     pub cache_key: Option<Box<dyn CacheKey>>,
 }
 
-/// A runner that knows whether the files it was made of are still the same.
+/// A runner that knows whether its input files are unchanged.
 struct FileTrackingRunner {
     inner: Box<dyn Runner>,
     inputs: Arc<Inputs>,

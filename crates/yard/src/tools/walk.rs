@@ -7,17 +7,18 @@ use toolyard_engine::SourceProblem;
 const MAX_FILES: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// `*.tool.yaml`: a toolpack.
-    Pack,
-    /// `tool.json`: a manifest.
+    /// `*.tool.yaml`.
+    Toolpack,
+    /// `tool.json`.
     Manifest,
 }
 
 pub struct ToolFile {
     /// Relative to the yard.
     pub path: PathBuf,
-    /// The same as text, for people.
+    /// The path as text, for messages.
     pub source: String,
     pub format: FileFormat,
 }
@@ -25,12 +26,12 @@ pub struct ToolFile {
 #[derive(Default)]
 pub struct FoundFiles {
     pub files: Vec<ToolFile>,
-    /// Every folder that was looked into.
+    /// Every folder that was searched.
     pub folders: Vec<PathBuf>,
     pub problems: Vec<SourceProblem>,
 }
 
-/// Load order is the sorted path, so that which of two colliding tools is first never depends on the disk.
+/// Sorted by path, so that the winner of a name collision does not depend on the file system.
 pub fn tool_files(root: &Path) -> FoundFiles {
     let mut found = FoundFiles::default();
     let tools = Path::new("tools");
@@ -63,7 +64,7 @@ fn visit(root: &Path, folder: &Path, depth: usize, found: &mut FoundFiles) {
             found.problems.push(file_problem(&source, message));
             continue;
         };
-        // Links are not followed: a link may lead out of the yard or in circles.
+        // Links are not followed: a link may point outside the yard or form a cycle.
         let Ok(kind) = entry.file_type() else { continue };
         let path = folder.join(name);
         if kind.is_dir() && !is_ignored(name) {
@@ -87,12 +88,12 @@ pub fn format_of(name: &str) -> Option<FileFormat> {
         return None;
     }
     if name.ends_with(".tool.yaml") || name.ends_with(".tool.yml") {
-        return Some(FileFormat::Pack);
+        return Some(FileFormat::Toolpack);
     }
     (name == "tool.json").then_some(FileFormat::Manifest)
 }
 
-/// Folders that hold caches and other people's files.
+/// Hidden names, caches and third-party code.
 pub fn is_ignored(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__" | "target" | "venv")
 }

@@ -1,4 +1,4 @@
-//! Lets the system tell of changes: watches every folder that matters, and heeds only names that matter.
+//! The inotify backend: watches the relevant folders, and ignores events for other names.
 
 use super::inotify::{Event, Inotify, WatchDescriptor};
 use super::sleep::{Wake, sleep};
@@ -19,22 +19,22 @@ pub struct Events {
     root: PathBuf,
     ignore: Option<PathBuf>,
     interests: HashMap<WatchDescriptor, Interest>,
-    /// The yard itself is gone; nobody will tell when it comes back.
+    /// The yard itself is missing; no event reports its return, so it is polled.
     root_missing: bool,
-    /// What happened since the last look, and what can't be watched.
+    /// Paths that changed since the last load, and paths that cannot be watched.
     changes: Changes,
 }
 
-/// What matters in a folder.
+/// Which names in a folder are relevant.
 #[derive(Default)]
 struct Interest {
-    /// The ways by which the folder is reached.
+    /// The paths that lead to the folder.
     paths: Vec<PathBuf>,
     /// Tool files and folders with more of them.
     tools: bool,
     /// Every name that is not a cache or hidden.
     all: bool,
-    /// Files that tools are made of, there or not, and the folders on the way to them.
+    /// Input files of tools, existing or not, and the folders that lead to them.
     names: HashSet<OsString>,
 }
 
@@ -45,13 +45,13 @@ impl Events {
         Ok(Events { inotify, root: root.to_owned(), ignore, interests, root_missing: false, changes })
     }
 
-    /// Where the next load must look.
+    /// The paths that the next load must check.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// Watches what `loaded` was made of and nothing else; true when a folder is new to the watch. An error says
-    /// why changes can't be told.
+    /// Watches the inputs of `loaded` and nothing else; true when a folder is newly watched. The error says
+    /// why inotify cannot be used.
     pub fn update_watches(&mut self, loaded: &Loaded) -> Result<bool, String> {
         let (folders, interests) = (HashMap::new(), HashMap::new());
         let mut builder = WatchSetBuilder { events: self, folders, interests, unwatched: Vec::new() };
@@ -82,7 +82,7 @@ impl Events {
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let timeout = if self.root_missing {
-                Some(left.map_or(polling::EVERY, |left| left.min(polling::EVERY)))
+                Some(left.map_or(polling::INTERVAL, |left| left.min(polling::INTERVAL)))
             } else {
                 left
             };
@@ -91,7 +91,7 @@ impl Events {
                 Wake::Timeout if self.root_missing && self.root.exists() => return WaitResult::Changed,
                 Wake::Timeout => {}
                 Wake::Ready => {
-                    // A busy writer must not keep us busy: what it does in this time is read at once.
+                    // Events of a busy writer are read in batches.
                     if let Wake::Stop = sleep(stopped, None, Some(RECHECK_DELAY)) {
                         return WaitResult::Stop;
                     }
@@ -99,9 +99,7 @@ impl Events {
                         Ok(true) => return WaitResult::Changed,
                         Ok(false) => {}
                         Err(error) => {
-                            return WaitResult::BackendFailed(format!(
-                                "the system stopped telling of changes ({error})"
-                            ));
+                            return WaitResult::BackendFailed(format!("inotify failed ({error})"));
                         }
                     }
                 }
@@ -112,12 +110,12 @@ impl Events {
         }
     }
 
-    /// Whether anything of what happened matters. What does is added to the changes.
+    /// Adds relevant events to the changes; true when there were any.
     fn drain(&mut self) -> io::Result<bool> {
         let Events { inotify, interests, changes, .. } = self;
         let mut any = false;
         inotify.drain(|event| {
-            // Folders that were forgotten may still have events under way.
+            // Events may still arrive for a folder whose watch was removed.
             let interest = interests.get(&event.folder);
             if event.mask & libc::IN_Q_OVERFLOW != 0 {
                 (any, *changes) = (true, Changes::Everywhere);
@@ -131,13 +129,13 @@ impl Events {
 }
 
 impl Interest {
-    /// An event without a name is about the folder itself: it went, or its rights changed.
+    /// An event without a name is about the folder itself: it was removed, or its permissions changed.
     fn includes(&self, event: &Event<'_>) -> bool {
         let (name, folder) = (event.name, event.mask & libc::IN_ISDIR != 0);
         if name.is_empty() || self.names.contains(name) {
             return true;
         }
-        // A name that is not UTF-8 is a problem to report.
+        // A name that is not UTF-8 is reported as a problem by the load.
         let Some(text) = name.to_str() else { return self.tools || self.all };
         let tool = if folder { !is_ignored(text) } else { format_of(text).is_some() };
         (self.tools && tool) || (self.all && !is_ignored(text))
@@ -151,12 +149,12 @@ impl Interest {
     }
 }
 
-/// One round of finding out what to watch.
+/// Collects what to watch after a load.
 struct WatchSetBuilder<'e> {
     events: &'e Events,
     folders: HashMap<PathBuf, Option<WatchDescriptor>>,
     interests: HashMap<WatchDescriptor, Interest>,
-    /// Folders and files that nobody tells of: missing, out of reach, our own state, outside the yard.
+    /// Paths without a watch: missing, unreadable, in the state folder, outside the yard.
     unwatched: Vec<PathBuf>,
 }
 
@@ -175,7 +173,7 @@ impl WatchSetBuilder<'_> {
         stamps.targets().iter().try_for_each(|path| self.path(path))
     }
 
-    /// What stands at `path` matters.
+    /// Marks `path` as relevant.
     fn path(&mut self, path: &Path) -> Result<(), String> {
         match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => self.name(folder, name),
@@ -192,8 +190,8 @@ impl WatchSetBuilder<'_> {
         Ok(())
     }
 
-    /// The interest in a folder, which is watched from now on if it is there. Folders above it matter by its name:
-    /// nobody tells a folder that one above it was moved away.
+    /// The interest in a folder, which is watched from now on if it exists. Its parents are watched for its
+    /// name, because moving a parent causes no event in the folder itself.
     fn folder(&mut self, path: &Path) -> Result<Option<&mut Interest>, String> {
         let watched = match self.folders.get(path) {
             Some(watched) => *watched,
@@ -223,14 +221,13 @@ impl WatchSetBuilder<'_> {
             Ok(watched) => {
                 let new = !self.events.interests.contains_key(&watched);
                 match new.then(|| mounts::filesystem_without_events(path)).flatten() {
-                    Some(kind) => Err(format!(
-                        "{} is on a {kind} mount, which does not tell of changes",
-                        path.display()
-                    )),
+                    Some(kind) => {
+                        Err(format!("{} is on a {kind} mount, which does not report changes", path.display()))
+                    }
                     None => Ok(Some(watched)),
                 }
             }
-            // Not there, or not ours to read. The folder above tells when that changes.
+            // Missing or unreadable: the watch on the parent reports when that changes.
             Err(error) if is_out_of_reach(&error) && (path != self.events.root || is_missing(&error)) => {
                 Ok(None)
             }

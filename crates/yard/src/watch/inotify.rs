@@ -1,4 +1,4 @@
-//! The four calls of inotify, safe to use.
+//! A safe wrapper around inotify.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Everything that changes what a folder or a file in it holds. Reading and running files is silent.
+/// Every change of a folder's entries or of a file in it. Reading and executing files causes no events.
 const MASK: u32 = libc::IN_CREATE
     | libc::IN_DELETE
     | libc::IN_MOVED_FROM
@@ -19,7 +19,7 @@ const MASK: u32 = libc::IN_CREATE
     | libc::IN_EXCL_UNLINK
     | libc::IN_ONLYDIR;
 
-/// Names a watched folder; never used twice.
+/// Identifies a watched folder; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WatchDescriptor(i32);
 
@@ -42,7 +42,7 @@ impl Inotify {
         Ok(Inotify { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// The same folder gives the same answer, by whatever path.
+    /// The same folder gives the same descriptor, whatever the path.
     pub fn watch(&self, folder: &Path) -> io::Result<WatchDescriptor> {
         let path = CString::new(folder.as_os_str().as_bytes())?;
         // SAFETY: `path` ends with NUL and outlives the call.
@@ -51,11 +51,11 @@ impl Inotify {
     }
 
     pub fn remove_watch(&self, folder: WatchDescriptor) {
-        // SAFETY: no memory is passed. It fails when the folder is gone, and then there is nothing to forget.
+        // SAFETY: no memory is passed. It fails when the folder is gone, and its watch with it.
         unsafe { libc::inotify_rm_watch(self.fd.as_raw_fd(), folder.0) };
     }
 
-    /// Hands out what has happened since, without waiting.
+    /// Passes all pending events to `each`, without blocking.
     pub fn drain(&self, mut each: impl FnMut(Event<'_>)) -> io::Result<()> {
         // Aligned for the events that the kernel writes.
         let mut buffer = [0u64; 2048];

@@ -1,8 +1,7 @@
-//! Notices changes in a yard and loads it again, in a thread of its own.
+//! Watches a yard and reloads it on change, in a thread of its own.
 //!
-//! A change is acted on when the files have been quiet for a moment, so that an editor's way of saving is one
-//! change. What a load found decides what is watched next; a folder that is new to the watch is loaded once more,
-//! because it may have filled before anyone looked.
+//! Changes are debounced, so that an editor's several writes cause one reload. Each load determines what is
+//! watched next; a newly watched folder causes one more load, because it may have changed before the watch.
 
 mod events;
 pub(crate) mod inotify;
@@ -20,34 +19,34 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Files must have been left alone for so long.
+/// Time without further changes before a reload.
 const DEBOUNCE: Duration = Duration::from_millis(75);
-/// A yard that is never left alone is loaded this long after a first change.
+/// A yard that keeps changing is loaded this long after the first change.
 const MAX_SETTLE_TIME: Duration = Duration::from_millis(500);
-/// Before a further load that no change asked for.
+/// Delay before a load that no change caused.
 const RECHECK_DELAY: Duration = Duration::from_millis(10);
-/// The longest wait for files whose times lie in the future.
+/// Longest delay between rechecks of files whose timestamps are in the future.
 const MAX_FOLLOW_UP: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 pub struct WatchOptions {
-    /// Look every half second, even where the system would tell of changes.
+    /// Poll every half second instead of using inotify.
     pub polling: bool,
-    /// A folder that is never watched: our own state.
+    /// A folder that is never watched: the state folder.
     pub ignore: Option<PathBuf>,
 }
 
-/// What the watcher tells.
+/// What the watcher reports.
 pub enum WatchEvent {
-    /// The yard as it is now. Sent at the start, after each change, and whenever that was checked.
+    /// The yard as it is now: sent at the start, after each change and after each recheck.
     Loaded(Loaded),
-    /// The system does not tell of changes, for this reason; they are looked for every half second.
+    /// inotify cannot be used, for this reason; the watcher polls every half second.
     Polling(String),
 }
 
 /// Watches until it is dropped.
 pub struct Watcher {
-    /// Its end tells the thread to stop.
+    /// Dropping it stops the thread.
     _stop: UnixStream,
 }
 
@@ -66,7 +65,7 @@ impl Watcher {
             match backend {
                 Ok(Some(events)) => watch.backend = WatchBackend::Events(events),
                 Ok(None) => {}
-                Err(error) => watch.fall_back(format!("the system refuses to tell of changes ({error})")),
+                Err(error) => watch.fall_back(format!("inotify is not available ({error})")),
             }
             watch.run();
         })?;
@@ -92,7 +91,7 @@ enum WaitResult {
     /// Nothing happened in the time given.
     Quiet,
     Stop,
-    /// Changes can't be told any more.
+    /// The backend cannot report changes any more.
     BackendFailed(String),
 }
 
@@ -111,7 +110,7 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
             (self.each)(WatchEvent::Loaded(loaded));
             match self.wait(due) {
                 WaitResult::Stop => return,
-                // Times in the future stay unsettled for long; don't ask ever again at the same pace.
+                // Timestamps in the future stay unsettled for long: back off.
                 WaitResult::Quiet if !more => pause = (pause * 2).min(MAX_FOLLOW_UP),
                 WaitResult::Quiet => {}
                 WaitResult::BackendFailed(reason) => self.fall_back(reason),
@@ -125,7 +124,7 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
         }
     }
 
-    /// Watches what was loaded; true when there may be more to see.
+    /// Watches what was loaded; true when a newly watched folder requires another load.
     fn update_watches(&mut self, loaded: &Loaded) -> bool {
         let looked = match &mut self.backend {
             WatchBackend::Events(events) => events.update_watches(loaded),
@@ -147,7 +146,7 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
         }
     }
 
-    /// Waits until the files are left alone; true when told to stop.
+    /// Waits until no further change arrives; true when the watcher is stopped.
     fn settle(&mut self) -> bool {
         let first = Instant::now();
         while let Some(left) = MAX_SETTLE_TIME.checked_sub(first.elapsed()) {
@@ -168,7 +167,7 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
 }
 
 impl Loaded {
-    /// How long until unchanged files are known to be unchanged; `None` when they are.
+    /// How long until equal stamps prove that files are unchanged; `None` when they already do.
     fn unsettled(&self) -> Option<Duration> {
         let now = SystemTime::now();
         let young = self.inputs.iter().filter(|inputs| !inputs.is_reliable());

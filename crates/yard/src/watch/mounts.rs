@@ -1,11 +1,11 @@
-//! Which file systems don't tell of changes that others make.
+//! File systems whose inotify events do not cover changes made elsewhere.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// By the number that `statfs` gives. On an overlay, changes made through the mount are told; writing to its lower
-/// layer behind its back is not allowed anyway.
+/// By the `f_type` of `statfs`. An overlay reports changes made through the mount; writing to its lower layer
+/// while it is mounted is not allowed anyway.
 const FILESYSTEMS_WITHOUT_EVENTS: &[(u32, &str)] = &[
     (0x6969, "NFS"),
     (0x517B, "SMB"),
@@ -25,7 +25,7 @@ const FILESYSTEMS_WITHOUT_EVENTS: &[(u32, &str)] = &[
     (0x0116_1970, "GFS2"),
 ];
 
-/// The kind of file system `folder` is on, if changes must be looked for there.
+/// The kind of file system `folder` is on, if it must be polled.
 pub fn filesystem_without_events(folder: &Path) -> Option<&'static str> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
     // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; `path` ends with NUL.

@@ -1,4 +1,4 @@
-//! Looks for changes itself, where nobody tells of them.
+//! The polling backend, for where inotify cannot be used.
 
 use super::WaitResult;
 use super::sleep::{Wake, sleep};
@@ -6,16 +6,16 @@ use crate::tools::Loader;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-pub const EVERY: Duration = Duration::from_millis(500);
+pub const INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub struct Polling {
-    /// How the files differed from what is loaded when they were last looked at.
+    /// How the files differed from the loaded state at the last poll.
     last: Option<u64>,
 }
 
 impl Polling {
-    /// What is loaded is what there is.
+    /// Call after a load: the files equal the loaded state.
     pub fn reset(&mut self) {
         self.last = None;
     }
@@ -23,7 +23,8 @@ impl Polling {
     pub fn wait(&mut self, loader: &Loader, stopped: &UnixStream, due: Option<Duration>) -> WaitResult {
         let end = due.map(|due| Instant::now() + due);
         loop {
-            let left = end.map_or(EVERY, |end| end.saturating_duration_since(Instant::now()).min(EVERY));
+            let left =
+                end.map_or(INTERVAL, |end| end.saturating_duration_since(Instant::now()).min(INTERVAL));
             if let Wake::Stop = sleep(stopped, None, Some(left)) {
                 return WaitResult::Stop;
             }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use toolyard_engine::{Registry, Severity};
 
-/// A yard that is watched, and what the watcher made of it.
+/// A watched yard and its registry.
 struct Watching {
     folder: Folder,
     registry: Arc<Registry>,
@@ -24,19 +24,19 @@ const SECOND: Duration = Duration::from_secs(1);
 impl Watching {
     fn start(folder: Folder, polling: bool) -> Watching {
         let registry = Arc::new(Registry::default());
-        let (tell_load, told_load) = channel();
+        let (sender, loads) = channel();
         let options = WatchOptions { polling, ignore: Some(folder.path.join(".toolyard")) };
         let target = registry.clone();
         let watcher = Watcher::start(Arc::new(folder.loader()), options, move |event| match event {
             WatchEvent::Loaded(loaded) => {
                 let read = loaded.read;
                 target.update(loaded.into_snapshot());
-                let _ = tell_load.send(read);
+                let _ = sender.send(read);
             }
-            // This machine's temporary folder is on a disk.
+            // The temporary folder is expected to support inotify.
             WatchEvent::Polling(reason) => assert!(polling, "{reason}"),
         });
-        Watching { folder, registry, loads: told_load, _watcher: watcher.unwrap() }
+        Watching { folder, registry, loads, _watcher: watcher.unwrap() }
     }
 
     /// The tools by name with the last argument of their file, and how many files are broken.
@@ -66,7 +66,7 @@ impl Watching {
         }
     }
 
-    /// Lets the watcher come to rest, and forgets what it did so far.
+    /// Waits until the watcher is idle, and discards the loads so far.
     fn rest(&self) {
         while self.loads.recv_timeout(Duration::from_millis(700)).is_ok() {}
     }
@@ -91,7 +91,7 @@ fn every_way_to_save_is_one_change() {
     type Save = fn(&Path, &str);
     let ways: [Save; 6] = [
         |path, text| fs::write(path, text).unwrap(),
-        // Truncated, then written in two goes by one who keeps it open.
+        // Truncated, then written in two parts by a program that holds it open.
         |path, text| {
             use std::io::Write;
             let mut file = fs::File::create(path).unwrap();
@@ -104,12 +104,12 @@ fn every_way_to_save_is_one_change() {
             fs::write(path.with_extension("tmp"), text).unwrap();
             fs::rename(path.with_extension("tmp"), path).unwrap();
         },
-        // The old file kept as a backup, a new one in its place.
+        // The old file renamed to a backup, a new one written.
         |path, text| {
             fs::rename(path, path.with_extension("yaml~")).unwrap();
             fs::write(path, text).unwrap();
         },
-        // Removed and made again.
+        // Removed and created again.
         |path, text| {
             fs::remove_file(path).unwrap();
             fs::write(path, text).unwrap();
@@ -135,7 +135,7 @@ fn every_way_to_save_is_one_change() {
 }
 
 #[test]
-fn tools_come_break_mend_and_go() {
+fn tools_are_added_broken_fixed_and_removed() {
     each_way("life", |watching| {
         let folder = &watching.folder;
         folder.write("tools/b.tool.yaml", &echo("b", "two"));
@@ -274,7 +274,7 @@ fn a_lost_event_queue_means_looking_at_everything() {
         let n: usize = n;
         fs::File::options().append(true).open(&names[n % 2]).unwrap();
     }
-    assert!(matches!(wait(), WaitResult::Changed), "but no one knows which names were lost");
+    assert!(matches!(wait(), WaitResult::Changed), "the lost names are unknown");
     assert!(matches!(wait(), WaitResult::Quiet));
     assert_eq!(*events.changes(), Changes::Everywhere);
 }
@@ -343,7 +343,7 @@ fn nothing_is_done_while_nothing_happens() {
 #[test]
 fn prompts_are_watched_like_tools() {
     each_way("watched-prompts", |watching| {
-        // The registry names a body that is not there yet.
+        // The registry names a body that does not exist yet.
         watching.folder.write("prompts/REGISTRY.yaml", "a: {x: [1]}\n");
         watching.becomes("a=one !1");
         watching.folder.write("prompts/packs/a/x.v1.md", "hello");

@@ -4,7 +4,7 @@ use crate::support::{Recorder, Reply, TIMEOUT, Yard, error, now};
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Error, ErrorKind};
 
-/// Runs the script and gives its error; nothing may be left of it.
+/// Runs the script and returns its error; no process may be left.
 async fn failure(script: &str, caller: &Recorder) -> Error {
     let yard = Yard::new();
     yard.python(script);
@@ -75,10 +75,10 @@ async fn a_tool_that_closed_its_stdin_may_still_answer() {
 async fn messages_that_do_not_exist_are_named() {
     let caller = Recorder::default();
     for (script, what) in [
-        ("say(notify={'a': 1})", "holds 'notify'"),
+        ("say(notify={'a': 1})", "unknown type 'notify'"),
         ("say(progress={'percent': 'half'})", "'percent' that is not a number"),
         ("print('{\"$toolyard\": {\"log\": ', flush=True)", "is not JSON"),
-        ("say(answer={'id': 1})", "holds 'answer'"),
+        ("say(answer={'id': 1})", "unknown type 'answer'"),
     ] {
         let error = failure(&format!("{script}\ntime.sleep(100)"), &caller).await;
         assert_says(&error, ErrorKind::InvalidOutput, what);
@@ -123,8 +123,8 @@ async fn lines_and_answers_over_the_limit_end_the_call() {
 async fn a_second_answer_a_late_message_and_no_answer_are_refused() {
     let caller = Recorder::default();
     for (script, what) in [
-        ("answer(1); answer(2); time.sleep(100)", "more text after"),
-        ("answer(1); say(progress={'percent': 1}); time.sleep(100)", "more text after"),
+        ("answer(1); answer(2); time.sleep(100)", "text after"),
+        ("answer(1); say(progress={'percent': 1}); time.sleep(100)", "text after"),
         ("print('just words')", "not JSON"),
         ("", "printed nothing"),
         ("say(progress={'percent': 1})", "printed nothing"),

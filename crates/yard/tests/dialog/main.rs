@@ -1,5 +1,4 @@
-//! Tools that talk while they run: real processes, through the whole pipeline, to a caller that writes everything
-//! down.
+//! Dialog tools: real processes, through the whole pipeline, with a caller that records everything.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

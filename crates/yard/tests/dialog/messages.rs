@@ -111,11 +111,11 @@ async fn questions_that_are_open_together_are_answered_as_the_answers_come() {
 }
 
 #[tokio::test]
-async fn where_no_one_can_be_asked_the_tool_is_told() {
+async fn a_question_without_anyone_to_ask_fails() {
     let yard = Yard::new();
     yard.python("elicit('q')\nanswer([heard()])");
-    let told = data(&yard.call("pack", &NoopCaller).await);
-    assert!(told.contains(r#""code": "unavailable""#) && told.contains("no one is there"), "{told}");
+    let answer = data(&yard.call("pack", &NoopCaller).await);
+    assert!(answer.contains(r#""code": "unavailable""#) && answer.contains("cannot answer"), "{answer}");
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn a_flood_of_progress_is_thinned_and_its_last_word_comes_before_the_answe
 #[tokio::test]
 async fn progress_that_was_held_back_is_delivered_while_the_tool_works_on() {
     let yard = Yard::new();
-    // Twenty at once are more than go through; the last is asked for before the tool ends.
+    // Twenty at once exceed the rate; the last must be delivered before the tool ends.
     yard.python("for i in range(20): say(progress={'done': i})\nelicit('seen')\nheard(); time.sleep(.5)\nelicit('end')\nheard(); answer(1)");
     let caller = Recorder::new([("*", now("1"))]);
     assert_eq!(data(&yard.call("pack", &caller).await), "1");
@@ -179,7 +179,7 @@ async fn the_tools_clock_stands_while_a_question_waits_but_the_callers_does_not(
     let slow = Reply::After(Duration::from_secs(6), "1");
     let caller = Recorder::new([("q", slow)]);
     assert_eq!(data(&yard.call("pack", &caller).await), r#""done""#);
-    // What comes after the answer counts again.
+    // Time after the answer counts again.
     let caller = Recorder::new([("q", Reply::After(Duration::from_secs(1), "1"))]);
     let outcome = yard.call_with("pack", r#"{"then":100}"#, None, &caller).await;
     assert_eq!(error(&outcome).kind, ErrorKind::Timeout);

@@ -1,4 +1,4 @@
-//! A yard with an engine, and a caller that remembers what it heard and answers as it was told.
+//! A yard with an engine, and a caller that records messages and sends prepared replies.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use toolyard_yard::{Defaults, Loader, SandboxPolicy};
 /// Long enough that only a hang reaches it, also on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Speaks the dialogue with nothing but the standard library.
+/// The dialog protocol, with the Python standard library only.
 const PRELUDE: &str = r#"
 import json, os, sys, time
 arguments = json.loads(sys.stdin.readline())
@@ -63,6 +63,7 @@ impl Yard {
         let (audit, jobs) = (audit.unwrap(), LazyJobs::unavailable());
         let engine = Arc::new(Engine {
             registry,
+            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
             audit,
             cache,
             redactor,
@@ -84,7 +85,7 @@ impl Yard {
         self.python_with(script, "", "")
     }
 
-    /// The same with more fields: YAML for the pack, JSON members (with a comma behind) for the manifest.
+    /// The same with more fields: YAML for the pack, JSON members (with a trailing comma) for the manifest.
     pub fn python_with(&self, script: &str, pack: &str, manifest: &str) -> &Yard {
         self.file("tools/tool.py", &format!("{PRELUDE}{script}"));
         self.file(
@@ -101,7 +102,7 @@ impl Yard {
         self
     }
 
-    /// The snapshot's problems, in words.
+    /// Loads the yard and returns its problems.
     pub fn load(&self) -> Vec<String> {
         let snapshot = self.loader.load().into_snapshot();
         let problems = snapshot.problems().iter().map(|problem| problem.message.clone()).collect();
@@ -126,7 +127,7 @@ impl Yard {
         tokio::time::timeout(TIMEOUT, self.engine.run(call, caller)).await.expect("the call ends")
     }
 
-    /// Processes that stand in this yard.
+    /// Processes whose working directory is this yard.
     pub fn processes(&self) -> usize {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         entries
@@ -151,14 +152,14 @@ impl Drop for Yard {
 
 pub const SECRET: &str = "planted-secret-value-7310";
 
-/// What was heard, in words.
+/// Records messages as text.
 #[derive(Default)]
 pub struct Recorder {
     recorded: Mutex<Vec<String>>,
     replies: Vec<(&'static str, Reply)>,
 }
 
-/// What happens to a question.
+/// The reply to a question.
 pub enum Reply {
     After(Duration, &'static str),
     Refuse(&'static str),
@@ -207,7 +208,7 @@ impl Caller for Recorder {
                 }
                 Some((_, Reply::Refuse(why))) => Err(Error::new(ErrorKind::Forbidden, *why)),
                 Some((_, Reply::Never)) => std::future::pending().await,
-                None => panic!("nobody expected the question {question:?}"),
+                None => panic!("unexpected question {question:?}"),
             }
         })
     }

@@ -1,4 +1,4 @@
-//! The yard that `reload.rs` edits, with a memory of what every tool would have answered when.
+//! The yard that `reload.rs` edits, with a history of the expected result of every tool.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
 use toolyard_yard::{Defaults, Loader, SandboxPolicy, WatchEvent, WatchOptions, Watcher};
 
-/// What a call gives.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Answer(String),
@@ -33,7 +33,7 @@ struct Span {
     until: Option<Instant>,
 }
 
-/// Small, fast and the same every time.
+/// A small deterministic generator (xorshift).
 #[derive(Clone, Copy)]
 pub struct Random(pub u64);
 
@@ -54,7 +54,7 @@ pub struct Yard {
     versions: Mutex<Vec<u64>>,
     tools: usize,
     watcher: Option<Watcher>,
-    /// When the registry was brought up to date.
+    /// When the registry was updated.
     updates: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -75,6 +75,7 @@ impl Yard {
         let redactor = Arc::new(toolyard_protocol::NoopRedactor);
         let engine = Arc::new(Engine {
             registry,
+            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
             audit: audit.unwrap(),
             cache,
             redactor,
@@ -104,7 +105,7 @@ impl Yard {
         yard
     }
 
-    /// One that knows nothing yet.
+    /// A loader with an empty cache.
     pub fn loader(&self) -> Loader {
         let limits = Limits { timeout: Duration::from_secs(20), input: 65536, output: 65536 };
         let host = Arc::new(Host::new([("PATH".into(), "/usr/bin:/bin".into())]));
@@ -126,7 +127,7 @@ impl Yard {
         self.tools
     }
 
-    /// What the call gave, and whether it was kept from an earlier one.
+    /// The result of the call, and whether it was cached.
     pub async fn call(&self, tool: usize) -> (State, bool) {
         self.call_named(&format!("t{tool}")).await
     }
@@ -147,13 +148,13 @@ impl Yard {
         (state, outcome.meta.cached)
     }
 
-    /// What a call of the tool must give while nobody edits.
+    /// The expected result while no edit is in progress.
     pub fn now(&self, tool: usize) -> State {
         self.history.lock().unwrap()[tool].last().unwrap().state.clone()
     }
 
-    /// Every state that a call in that time may have met: from the load that made the registry what it was at the
-    /// start, to the end. Loads follow one another, so that one began when the one before it was done.
+    /// Every state that a call in that time may have seen: from the load that produced the registry at the
+    /// start, to the end. Loads are sequential, so that one began when the previous one was done.
     pub fn between(&self, tool: usize, start: Instant, end: Instant) -> Vec<State> {
         let updates = self.updates.lock().unwrap();
         let done = updates.partition_point(|update| *update < start);
@@ -172,7 +173,7 @@ impl Yard {
             0..10 => self.new_version(tool, random),
             10..14 => self.there_and_back(tool, random),
             14..16 => {
-                // A tool whose manifest is broken is not there either way.
+                // A tool whose manifest is broken is unknown either way.
                 let gone = if self.now(tool) == State::Unknown { State::Unknown } else { self.without(tool) };
                 self.set(&[tool], |_| gone.clone(), || self.remove(&self.changing(tool)));
             }
@@ -203,10 +204,10 @@ impl Yard {
         }
     }
 
-    /// Saves the way some editor does, after making sure that the other files are there.
+    /// Saves the way some editor does, after repairing the manifest.
     fn save(&self, tool: usize, version: u64, random: &mut Random) {
         let (file, text) = (self.root.join(self.changing(tool)), self.text(tool, version));
-        self.mend(tool);
+        self.repair_manifest(tool);
         let pause = || std::thread::sleep(Duration::from_millis(3));
         match random.below(4) {
             0 => {
@@ -239,12 +240,12 @@ impl Yard {
         }
     }
 
-    /// A manifest that an earlier edit broke is put right.
-    fn mend(&self, tool: usize) {
+    /// Restores a manifest that an earlier edit broke.
+    fn repair_manifest(&self, tool: usize) {
         let manifest = self.manifest(tool);
         if manifest != self.changing(tool) && self.now(tool) == State::Unknown {
             let text = self.manifest_text(tool, 0);
-            // The other file decides what becomes of it; every state is possible until the save that follows.
+            // The result depends on the other file; every state is possible until the save that follows.
             for state in [State::Failed, State::Refused, self.state_of(tool, 0), State::Unknown] {
                 self.set(&[tool], |_| state.clone(), || ());
             }
@@ -258,7 +259,7 @@ impl Yard {
         }
     }
 
-    /// A folder of tools goes away and comes back.
+    /// Moves a folder of tools away and back.
     fn move_tools(&self, group: usize, random: &mut Random) {
         let tools: Vec<usize> = (0..self.tools).filter(|tool| tool % GROUPS == group).collect();
         let (home, away) = (self.root.join(format!("tools/g{group}")), self.root.join("away"));
@@ -298,8 +299,8 @@ impl Yard {
         }
     }
 
-    // Four sorts of tools: 0 answers from its manifest; 1 from its script, kept; 2 from its manifest, kept; 3 has a
-    // schema that refuses every other version, and is kept.
+    // Four kinds of tools: 0 answers from its manifest; 1 from its script, cached; 2 from its manifest,
+    // cached; 3 has a schema that refuses every other version, cached.
 
     pub fn is_deterministic(&self, tool: usize) -> bool {
         !tool.is_multiple_of(4)
@@ -363,7 +364,7 @@ impl Yard {
         fs::write(path, text).unwrap();
     }
 
-    /// What is gone already stays gone.
+    /// A missing file is not an error.
     pub fn remove(&self, name: &str) {
         let path = self.root.join(name);
         let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

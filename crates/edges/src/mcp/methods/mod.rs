@@ -25,7 +25,7 @@ pub(super) async fn dispatch(
     client: Client<'_>,
     request: &Request,
 ) -> Option<Result<Vec<u8>, Failure>> {
-    let server_capabilities = mcp.server_capabilities();
+    let server_capabilities = mcp.server_capabilities;
     let Request { id, method, params } = request;
     let revision = client.revision;
     Some(match method.as_str() {

@@ -39,7 +39,7 @@ pub(in crate::mcp) enum OperationResult {
 impl Operation {
     /// `None` when the method is none of these, or there is nothing it could be about.
     pub fn read(mcp: &Mcp, request: &Request) -> Option<Result<Operation, Failure>> {
-        let (server_capabilities, params) = (mcp.server_capabilities(), &request.params);
+        let (server_capabilities, params) = (mcp.server_capabilities, &request.params);
         Some(match request.method.as_str() {
             "tools/call" => tools::read_call(params)
                 .map(|call| Operation::Call { tool: call.name, arguments: call.arguments })
@@ -114,7 +114,7 @@ async fn call(
 ) -> OperationResult {
     let entry = mcp.engine.registry.find(&tool);
     let timing = entry.as_ref().map_or(Timing::Sync, |entry| entry.spec.timing);
-    if timing == Timing::AsyncLong && requester.revision.is_stateless() && !requester.tasks {
+    if matches!(timing, Timing::AsyncLong) && requester.revision.is_stateless() && !requester.tasks {
         return OperationResult::Failed(Failure::missing_capability(tasks::REQUIRED));
     }
     let wait = match timing {

@@ -4,7 +4,7 @@ use crate::mcp::lock;
 use crate::mcp::send_queue::SendQueue;
 use crate::mcp::session::Session;
 use crate::mcp::session::outbox::Outbox;
-use crate::mcp::stateless::call::question_not_supported;
+use crate::mcp::stateless::question_not_supported;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -27,7 +27,7 @@ pub(super) async fn handle_request(
     request: &Request,
     out: MessageSink,
 ) -> Result<Vec<u8>, Failure> {
-    let server_capabilities = mcp.server_capabilities();
+    let server_capabilities = mcp.server_capabilities;
     match request.method.as_str() {
         "tools/list" => Ok(list_tools(mcp, request)),
         "prompt/list" | "prompts/list" if server_capabilities.prompts => {

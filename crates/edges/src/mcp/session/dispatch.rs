@@ -40,7 +40,7 @@ pub(in crate::mcp) async fn handle_standard(
         "initialize" => Err(Failure::request(200, "this session was initialised already")),
         "logging/setLevel" => set_level(session, request),
         "resources/subscribe" | "resources/unsubscribe" | dialect_v1::UNSUBSCRIBED
-            if mcp.server_capabilities().resources =>
+            if mcp.server_capabilities.resources =>
         {
             subscribe(mcp, session, request).await
         }

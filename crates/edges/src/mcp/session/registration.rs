@@ -1,8 +1,8 @@
 //! The entry of a duplex client in the session table, for as long as its connection lasts.
 
+use crate::limits::wait_until;
 use crate::mcp::Mcp;
 use crate::mcp::transport::duplex::{DuplexClient, Eras};
-use crate::timeouts::wait_until;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

@@ -49,7 +49,7 @@ impl Subscription {
         }
         // Before anything is looked at, so that no change falls in between.
         let (changes, stopping) = (mcp.changes.subscribe(), mcp.stopping.subscribe());
-        let server_capabilities = mcp.server_capabilities();
+        let server_capabilities = mcp.server_capabilities;
         filter.prompts &= server_capabilities.prompts;
         filter.resources &= server_capabilities.resources;
         let trace = meta::trace(&request.params);

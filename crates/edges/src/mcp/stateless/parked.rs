@@ -1,7 +1,7 @@
 //! Calls that wait for answers from their client. Bounded in number and time; what falls out is cancelled.
 
 use crate::mcp::lock;
-use crate::mcp::stateless::call::StatelessCall;
+use crate::mcp::stateless::StatelessCall;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Instant;

@@ -6,7 +6,7 @@ use crate::mcp::send_queue::{Bounds, CloseReason, Reservation, ReserveError, Sen
 use crate::mcp::session::Session;
 use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::notification_stream::NotificationStream;
-use crate::mcp::stateless::call::CallEvent;
+use crate::mcp::stateless::CallEvent;
 use crate::mcp::stateless::{self, Started};
 use crate::mcp::{Mcp, lock, session::dispatch};
 use bytes::Bytes;
@@ -173,7 +173,7 @@ impl DuplexClient {
             let failure = Failure::request(200, "this connection was initialised already");
             return self.send(failure.write(Some(&request.id))).await;
         }
-        self.send(initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities()))
+        self.send(initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities))
             .await;
         // Ends with the session.
         let mut notifications = NotificationStream::open(mcp, session, None);

@@ -1,9 +1,9 @@
 //! The framed dialect on a pair of pipes: messages with a `Content-Length`, three methods, the plain envelopes.
 
+use crate::limits::wait_until;
 use crate::mcp::running_calls::RunningCalls;
 use crate::mcp::{Mcp, STOP_TIMEOUT};
 use crate::plain_http as routes;
-use crate::timeouts::wait_until;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;

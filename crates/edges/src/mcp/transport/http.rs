@@ -3,7 +3,9 @@
 mod session;
 mod stateless;
 
-use crate::body::{self, BodyError};
+pub(in crate::mcp) use stateless::HeaderMirrorCache;
+
+use crate::limits::{self, BodyError};
 use crate::mcp::Mcp;
 use crate::server::App;
 use axum::body::Body;
@@ -57,7 +59,7 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
 
 /// The whole body, within its bounds of size and time.
 pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
-    body::read(body, limit).await.map_err(|error| {
+    limits::read_body(body, limit).await.map_err(|error| {
         let status = match error {
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,

@@ -1,9 +1,9 @@
 //! MCP on a pair of pipes: one message per line, both eras, many requests at a time.
 
+use crate::limits::wait_until;
 use crate::mcp::send_queue::SendQueue;
 use crate::mcp::transport::duplex::{DuplexClient, Eras};
 use crate::mcp::{Mcp, STOP_TIMEOUT};
-use crate::timeouts::wait_until;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;

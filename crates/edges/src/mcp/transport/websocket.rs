@@ -1,6 +1,6 @@
 //! MCP on a WebSocket: one message per text frame, both eras. Whatever ends the connection ends what runs for it.
 
-use crate::body;
+use crate::limits;
 use crate::mcp::Mcp;
 use crate::mcp::lock;
 use crate::mcp::send_queue::CloseReason;
@@ -192,7 +192,7 @@ async fn read(
         let read = match message_started {
             None => more.await,
             Some(message_started) => {
-                match tokio::time::timeout_at((message_started + body::TIMEOUT).into(), more).await {
+                match tokio::time::timeout_at((message_started + limits::BODY_TIMEOUT).into(), more).await {
                     Ok(read) => read,
                     Err(_) => break Close::new(code::POLICY, "a message did not arrive in time"),
                 }

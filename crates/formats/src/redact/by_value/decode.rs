@@ -1,10 +1,10 @@
-//! Undoes encodings that leave most characters as they are, and remembers where everything came from.
+//! Decoders for encodings that leave most characters unchanged; decoded ranges map back to their source.
 
 use std::ops::Range;
 
 pub type Decoder = fn(&[u8]) -> Decoded;
 
-/// Decoded bytes. Only the places that were encoded are remembered; between them the two texts are the same.
+/// Decoded bytes. Only escapes are recorded; between them source and decoded text are the same.
 pub struct Decoded {
     pub bytes: Vec<u8>,
     escapes: Vec<Escape>,
@@ -16,7 +16,7 @@ struct Escape {
 }
 
 impl Decoded {
-    /// Where a range of the decoded bytes came from. It is not empty.
+    /// The source range of a range of the decoded bytes, which must not be empty.
     pub fn source(&self, range: Range<usize>) -> Range<usize> {
         let start = match self.escape_before(range.start) {
             None => range.start,
@@ -30,13 +30,13 @@ impl Decoded {
         start..end
     }
 
-    /// The last escape that starts at or before the place.
+    /// The last escape that starts at or before this position.
     fn escape_before(&self, at: usize) -> Option<&Escape> {
         let after = self.escapes.partition_point(|escape| escape.decoded.start <= at);
         self.escapes[..after].last()
     }
 
-    /// `one` reads an escape at the start of what it is given: the bytes it stands for and its length.
+    /// `one` reads an escape at the start of its argument: the decoded piece and the escape's length.
     fn read(source: &[u8], one: impl Fn(&[u8]) -> Option<(Piece, usize)>) -> Decoded {
         let mut decoded = Decoded { bytes: Vec::with_capacity(source.len()), escapes: Vec::new() };
         let mut at = 0;
@@ -51,7 +51,7 @@ impl Decoded {
                 Piece::Byte(byte) => decoded.bytes.push(byte),
                 Piece::Char(c) => decoded.bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
-            // One byte for one byte moves nothing.
+            // Positions shift only where the lengths differ.
             if decoded.bytes.len() - start != length {
                 let source = at..at + length;
                 decoded.escapes.push(Escape { decoded: start..decoded.bytes.len(), source });
@@ -67,7 +67,7 @@ enum Piece {
     Char(char),
 }
 
-/// `%41`, in either case.
+/// Percent-encoding, such as `%2f` or `%2F`.
 pub fn percent(source: &[u8]) -> Decoded {
     Decoded::read(source, |rest| match rest {
         [b'%', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 3)),
@@ -75,7 +75,7 @@ pub fn percent(source: &[u8]) -> Decoded {
     })
 }
 
-/// The same with `+` for a space, as forms do.
+/// Form encoding: percent-encoding with `+` for a space.
 pub fn form(source: &[u8]) -> Decoded {
     Decoded::read(source, |rest| match rest {
         [b'+', ..] => Some((Piece::Byte(b' '), 1)),
@@ -84,7 +84,7 @@ pub fn form(source: &[u8]) -> Decoded {
     })
 }
 
-/// Backslash escapes of JSON, of programs that print strings, and of [`toolyard_protocol::text::escape_control`].
+/// Backslash escapes of JSON, programming languages and [`toolyard_protocol::text::escape_control`].
 pub fn escapes(source: &[u8]) -> Decoded {
     Decoded::read(source, |rest| match rest {
         [b'\\', b'n', ..] => Some((Piece::Byte(b'\n'), 2)),

@@ -1,4 +1,4 @@
-//! Secrets in JSON: looked for in what strings mean, not in how they are written; what comes out is JSON again.
+//! Redaction in JSON: searches decoded strings and numbers; the result is valid JSON.
 
 use super::{SecretRedactor, Span};
 use crate::json::{Token, Tokenizer};
@@ -6,7 +6,7 @@ use aho_corasick::AhoCorasick;
 use std::ops::Range;
 use toolyard_protocol::text::push_json_string;
 
-/// What is written instead of a piece of the document.
+/// A range of the document and its replacement.
 type Change = (Range<usize>, Vec<u8>);
 
 impl SecretRedactor {
@@ -19,12 +19,12 @@ impl SecretRedactor {
         match self.changes(search, bytes, &raw) {
             Some(changes) if changes.is_empty() => None,
             Some(changes) => Some(changed(bytes, changes)),
-            // A secret that is itself a piece of JSON, or a document that is none: nothing can be kept.
+            // The secret spans several tokens, or the document is not JSON: the whole document is replaced.
             None => raw.first().map(|span| self.quoted_placeholder(span.name)),
         }
     }
 
-    /// `None` when a secret reaches over more than one value.
+    /// `None` when a secret spans more than one token.
     fn changes(&self, search: &AhoCorasick, bytes: &[u8], raw: &[Span]) -> Option<Vec<Change>> {
         let mut tokens = Tokenizer::new(bytes).ok()?;
         let mut changes = Vec::new();
@@ -39,7 +39,7 @@ impl SecretRedactor {
                 }
                 _ => None,
             };
-            // What was found in the bytes must lie inside the tokens that are looked into.
+            // Every match in the raw bytes must lie inside a token that is searched.
             let scalar = matches!(token, Token::Key(_) | Token::String(_) | Token::Number(_));
             while let Some(span) = raw.next_if(|span| span.range.start < range.end) {
                 if !(scalar && range.start <= span.range.start && span.range.end <= range.end) {
@@ -50,7 +50,7 @@ impl SecretRedactor {
             let is_key = matches!(token, Token::Key(_));
             if is_key {
                 keys += 1;
-                // Two members must not get one name.
+                // Redacted keys must stay distinct.
                 if keys > 1 {
                     text.push_str(&format!("#{keys}"));
                 }

@@ -1,7 +1,6 @@
-//! Hides secrets in texts and results: as they are, and in the encodings that programs commonly put them in.
+//! Redaction by value: replaces secrets in texts and results, plain and in common encodings.
 //!
-//! This guards against accidents, not against a tool that wants to give its secret away: who is handed a value
-//! can always change it beyond recognition.
+//! This prevents accidental leaks only: a malicious tool can always encode its secret beyond recognition.
 
 mod decode;
 mod json;
@@ -12,13 +11,13 @@ use patterns::Pattern;
 use std::ops::Range;
 use toolyard_protocol::{Format, Payload};
 
-/// Shorter values would be found in ordinary text.
+/// Shorter values are not redacted, because they would match ordinary text.
 pub const MIN_CHARS: usize = 6;
-/// Of a value cut in two, pieces shorter than this are left.
+/// Shorter pieces of a truncated secret are not redacted.
 const MIN_PIECE: usize = 4;
-/// Encodings on top of each other that are looked through.
+/// How many nested encodings are decoded.
 const MAX_LAYERS: usize = 3;
-/// Texts shorter than this were not cut.
+/// Shorter texts were not truncated.
 const CUT_FROM: usize = 1024;
 
 /// Every known secret, ready to be searched for in one pass.
@@ -26,20 +25,20 @@ const CUT_FROM: usize = 1024;
 pub struct SecretRedactor {
     names: Vec<String>,
     patterns: Vec<Pattern>,
-    /// `None` when there are no secrets: then nothing costs anything.
+    /// `None` when there are no secrets.
     search: Option<AhoCorasick>,
-    /// Only a value with spaces can look different in form encoding.
+    /// Only values with spaces need the form decoder; percent-decoding covers the others.
     has_spaces: bool,
 }
 
-/// Where a secret stands, and which.
+/// The position of a secret and the index of its name.
 struct Span {
     range: Range<usize>,
     name: usize,
 }
 
 impl SecretRedactor {
-    /// Pairs of name and value. Fails only when the values are too many for one search.
+    /// Takes pairs of name and value. Fails only when they are too many for one search automaton.
     pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<SecretRedactor, String> {
         let mut hidden = SecretRedactor::default();
         for (name, value) in secrets {
@@ -61,13 +60,13 @@ impl SecretRedactor {
         self.search.is_none()
     }
 
-    /// The text without secrets; `None` when it has none.
+    /// The redacted text; `None` when it contains no secret.
     pub fn text(&self, text: &str) -> Option<String> {
         let search = self.search.as_ref()?;
         self.replaced(text, self.spans(search, text))
     }
 
-    /// The same for the end of a longer text, which may begin in the middle of a secret.
+    /// Redacts the end of a longer text, which may begin in the middle of a secret.
     pub fn tail(&self, text: &str) -> Option<String> {
         let search = self.search.as_ref()?;
         let mut spans = self.spans(search, text);
@@ -78,12 +77,12 @@ impl SecretRedactor {
         self.replaced(text, spans)
     }
 
-    /// The payload without secrets; `None` when it has none.
+    /// The redacted payload; `None` when it contains no secret.
     pub fn payload(&self, payload: &Payload) -> Option<Payload> {
         let search = self.search.as_ref()?;
         match payload.format() {
             Format::Json => self.json(search, payload.bytes()).map(Payload::json),
-            // Lengths stand before texts there, so nothing can be replaced in place.
+            // Strings are length-prefixed, so nothing can be replaced in place.
             Format::MsgPack => {
                 let found = self.raw_spans(search, payload.bytes());
                 found.first().map(|span| Payload::json(self.quoted_placeholder(span.name)))
@@ -104,7 +103,7 @@ impl SecretRedactor {
             from = span.range.end;
         }
         out.extend_from_slice(&bytes[from..]);
-        // Patterns begin and end at characters, so that nothing is ever lost here.
+        // Patterns begin and end at character boundaries, so the text stays valid UTF-8.
         Some(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
     }
 
@@ -116,12 +115,12 @@ impl SecretRedactor {
         format!("\"{}\"", self.placeholder(name)).into_bytes()
     }
 
-    /// Every secret in the text, whether it stands there plainly or encoded; in order, none overlapping.
+    /// Every secret in the text, plain or encoded; ordered and not overlapping.
     fn spans(&self, search: &AhoCorasick, text: &str) -> Vec<Span> {
         self.spans_within(search, text.as_bytes(), MAX_LAYERS)
     }
 
-    /// The same, with so many encodings on top of each other: JSON in a string of JSON is common.
+    /// Decodes up to `layers` nested encodings: JSON in a string of JSON is common.
     fn spans_within(&self, search: &AhoCorasick, bytes: &[u8], layers: usize) -> Vec<Span> {
         let mut spans = self.raw_spans(search, bytes);
         let decoders = self.decoders(bytes).filter(|_| layers > 0);
@@ -133,7 +132,7 @@ impl SecretRedactor {
         spans
     }
 
-    /// The decodings in which the bytes could hold something that they do not hold plainly.
+    /// The decoders that could change the bytes.
     fn decoders(&self, bytes: &[u8]) -> impl Iterator<Item = decode::Decoder> + use<> {
         let has = |byte: u8| bytes.contains(&byte);
         let percent = has(b'%').then_some(decode::percent as decode::Decoder);
@@ -147,7 +146,7 @@ impl SecretRedactor {
         for found in search.find_overlapping_iter(bytes) {
             let pattern = &self.patterns[found.pattern().as_usize()];
             let mut new = Span { range: pattern.widened(bytes, found.range()), name: pattern.name };
-            // Merged as they come: a text of one letter a million times must not give a million spans.
+            // Merged at once: a letter repeated a million times must not produce a million spans.
             while let Some(last) = spans.pop_if(|last| new.range.start < last.range.end) {
                 new = joined(last, new);
             }
@@ -157,7 +156,7 @@ impl SecretRedactor {
     }
 }
 
-/// Sorts, and joins what overlaps; the name is that of the longer one.
+/// Sorts the spans and merges overlapping ones; the longer one's name wins.
 fn merge(spans: &mut Vec<Span>) {
     spans.sort_by_key(|span| span.range.start);
     let mut merged: Vec<Span> = Vec::with_capacity(spans.len());

@@ -1,17 +1,17 @@
-//! The forms of one secret that are searched for: plain, line by line, hexadecimal and base64.
+//! Search patterns of a secret: plain, line by line, hexadecimal and base64.
 
 use super::{MIN_PIECE, Span};
 use std::ops::Range;
 
-/// A line of a value (a key file, say) that is searched for on its own.
+/// The shortest line of a multi-line value, such as a key file, that is a pattern of its own.
 const MIN_LINE: usize = 16;
 
-/// One form.
+/// One encoded form of a secret.
 pub struct Pattern {
     pub text: Vec<u8>,
-    /// Which secret.
+    /// The index of the secret's name.
     pub name: usize,
-    /// In base64 the characters beside the text may hold a few bits of the secret: before it, after it.
+    /// Whether the base64 characters before and after the text hold some bits of the secret.
     beside: (bool, bool),
     /// Padding may follow.
     base64: bool,
@@ -22,7 +22,7 @@ pub fn add(patterns: &mut Vec<Pattern>, name: usize, value: &str) {
         patterns.push(Pattern { text, name, beside: (false, false), base64: false });
     };
     plain(value.as_bytes().to_vec());
-    // Files of keys are often printed in part; their first and last lines are no secret.
+    // Key files are often printed in part; their first and last lines are not secret.
     let lines = value.lines().map(str::trim).filter(|_| value.contains('\n'));
     lines
         .filter(|line| line.len() >= MIN_LINE && !line.starts_with("-----"))
@@ -46,7 +46,7 @@ pub fn add(patterns: &mut Vec<Pattern>, name: usize, value: &str) {
 }
 
 impl Pattern {
-    /// The match with the characters beside it that hold a part of the secret too.
+    /// The match, extended by adjacent characters that hold a part of the secret.
     pub fn widened(&self, bytes: &[u8], found: Range<usize>) -> Range<usize> {
         if !self.base64 {
             return found;
@@ -60,7 +60,7 @@ impl Pattern {
         start..end
     }
 
-    /// The end of this form at the start of a text that was cut.
+    /// The end of this pattern at the start of a truncated text.
     pub fn end_at_start_of(&self, text: &str) -> Option<Span> {
         let longest = self.text.len().saturating_sub(1).min(text.len());
         let cut = (MIN_PIECE..=longest)
@@ -77,7 +77,7 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// The digits that the value alone decides when `offset` unknown bytes stand before it and anything after it.
+/// The base64 digits that depend on the value alone when `offset` unknown bytes precede it.
 fn base64(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     let bit = |at: usize| {
         let byte = value.get((at / 8).wrapping_sub(offset)).copied().unwrap_or(0);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_what_everyone_else_makes_of_it() {
+    fn base64_is_the_standard_encoding() {
         // "secret!" alone, after one byte and after two.
         assert_eq!(base64(b"secret!", 0, STANDARD), b"c2VjcmV0I");
         assert_eq!(base64(b"secret!", 1, STANDARD), b"NlY3JldC"); // eHNlY3JldCE= is "xsecret!"

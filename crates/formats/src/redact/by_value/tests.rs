@@ -1,4 +1,4 @@
-//! What is hidden, in which encodings, and that nothing else changes.
+//! Tests of redaction: which encodings are found, and that nothing else changes.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn hidden() -> SecretRedactor {
     SecretRedactor::new([("key", KEY), ("pin", "271828"), ("long", "correct horse battery staple")]).unwrap()
 }
 
-/// An encoder that shares no code with ours.
+/// An encoder that shares no code with the implementation.
 fn base64(bytes: &[u8], url: bool, pad: bool) -> String {
     let alphabet: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').collect();
     let mut out = String::new();
@@ -67,7 +67,7 @@ proptest! {
         let hidden = SecretRedactor::new([("s", value.as_str())]).unwrap();
         let whole = [before.as_slice(), value.as_bytes(), after.as_slice()].concat();
         let shown = hidden.text(&base64(&whole, url, pad)).expect("found");
-        // What is left are digits of the bytes around it.
+        // Only digits of the surrounding bytes remain.
         let left = shown.replace("[secret s]", "").replace('=', "").len();
         prop_assert!(left <= (before.len() * 8).div_ceil(6) + (after.len() * 8).div_ceil(6), "{shown}");
     }

@@ -1,7 +1,7 @@
-//! A quick yes: reads a value's bytes against the common keywords, without building a tree.
+//! Fast path of validation: checks a value's bytes against the common keywords, without building a tree.
 //!
-//! It says yes only where the validator would. Whatever it does not know, doubts or finds wrong is left to the
-//! validator, which decides and words the violations; so this must never say yes too often, but may say no at will.
+//! It may accept only what the validator accepts. Everything else, valid or not, falls back to the validator,
+//! which decides and reports the violations.
 
 mod reader;
 mod rules;
@@ -12,20 +12,20 @@ use reader::Reader;
 use rules::Rule;
 use serde_json::Value;
 
-/// A schema that uses nothing but the common keywords.
+/// A schema that uses only the common keywords.
 pub struct FastValidator {
     rules: Vec<Rule>,
     root: usize,
 }
 
 impl FastValidator {
-    /// `None` for a schema with any other keyword. `schema` must be one that the validator accepts.
+    /// `None` for a schema with any other keyword. `schema` must be valid.
     pub fn compile(schema: &Value) -> Option<FastValidator> {
         let (rules, root) = rules::compile(schema)?;
         Some(FastValidator { rules, root })
     }
 
-    /// True only for JSON that keeps the schema.
+    /// True only for JSON that is valid against the schema.
     pub fn accepts(&self, bytes: &[u8]) -> bool {
         std::str::from_utf8(bytes)
             .is_ok_and(|text| Reader::new(text, &self.rules).accepts(self.root).is_some())

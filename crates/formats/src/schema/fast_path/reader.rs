@@ -1,10 +1,10 @@
-//! Reads JSON bytes by rules, in one pass. `None` means "not surely right", for whatever reason.
+//! Checks JSON bytes against rules in one pass. `None` means undecided: the validator must check the value.
 
 use super::rules::{ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, Rule, STRING, Scalar};
 
-/// Well below the depth at which the validator's reader gives up.
+/// Well below the depth limit of the validator's parser.
 const MAX_DEPTH: usize = 64;
-/// A number no longer than this, its exponent of two digits included, is finite for every reader.
+/// A number of at most this length, with a two-digit exponent, is finite in every parser.
 const MAX_NUMBER: usize = 32;
 
 pub struct Reader<'a> {
@@ -13,10 +13,10 @@ pub struct Reader<'a> {
     rules: &'a [Rule],
 }
 
-/// A string as it is written.
+/// An undecoded string.
 struct RawString<'a> {
     raw: &'a str,
-    /// Without escapes, so that what is written is what is meant.
+    /// It has no escapes, so that the raw text is the value.
     plain: bool,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         Reader { text, at: 0, rules }
     }
 
-    /// The whole text is one value that keeps the rule.
+    /// Whether the whole text is one value that matches the rule.
     pub fn accepts(mut self, rule: usize) -> Option<()> {
         self.value(rule, 0)?;
         self.space();
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
             let key = self.string()?;
             self.space();
             self.eat(b':')?;
-            // Of two members with one name the validator sees the last only; and an escape may hide a second one.
+            // Duplicate members and escaped names, which may be duplicates, are undecided.
             let member = rule.members.iter().position(|member| *member.name == *key.raw);
             let bit = member.map_or(0, |at| 1 << at);
             if !key.plain || seen & bit != 0 {
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         let rest = &self.text.as_bytes()[self.at + 1..];
         self.at += match rest {
             [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
-            // Half of a surrogate pair is left to others.
+            // Surrogates are undecided.
             [b'u', b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', ..] => return None,
             [b'u', digits @ ..] if digits.get(..4)?.iter().all(u8::is_ascii_hexdigit) => 6,
             _ => return None,
@@ -152,12 +152,12 @@ impl<'a> Reader<'a> {
         }
         let raw = &self.text[start..self.at];
         good &= raw.len() <= MAX_NUMBER;
-        // Minus zero is no integer to everyone.
+        // Not every parser reads -0 as an integer.
         let integer = if whole && raw != "-0" { raw.parse().ok() } else { None };
         good.then_some(integer.map_or(Number::Other, Number::Integer))
     }
 
-    /// How many digits stand here, at least one.
+    /// Consumes digits and returns their number, at least one.
     fn digits(&mut self) -> Option<usize> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Rule {
-    /// Without a `value` it is one that no enumeration here lists.
+    /// `value` is `None` for values that cannot be listed in `one_of`.
     fn allows(&self, kind: u8, value: Option<Scalar>) -> bool {
         let listed = |list: &[Scalar]| value.is_some_and(|value| list.contains(&value));
         self.kinds & kind != 0 && self.one_of.as_deref().is_none_or(listed)

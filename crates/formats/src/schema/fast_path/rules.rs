@@ -1,4 +1,4 @@
-//! The common keywords of a schema as a list of rules that refer to each other by number.
+//! The common keywords of a schema as a list of rules that refer to each other by index.
 
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub const NUMBER: u8 = 16;
 pub const ARRAY: u8 = 32;
 pub const OBJECT: u8 = 64;
 
-/// What one sub-schema asks of a value. A bound concerns only values of its kind.
+/// The constraints of one sub-schema. Each applies only to values of its type.
 pub struct Rule {
     pub kinds: u8,
     /// `enum` or `const`.
@@ -47,9 +47,9 @@ pub enum Scalar {
     Text(Box<str>),
 }
 
-/// The rules and which of them is the schema itself; `None` if any keyword is not known here.
+/// The rules and the index of the root; `None` if a keyword is not supported.
 pub fn compile(schema: &Value) -> Option<(Vec<Rule>, usize)> {
-    // References would start from there.
+    // `$id` changes the base of references.
     if has_member(schema, "$id") {
         return None;
     }
@@ -103,7 +103,7 @@ impl<'s> Compiler<'s> {
                 "maxItems" => rule.count = at_most(Some(rule.count), value.as_u64()?),
                 "items" => rule.items = self.rule(value, depth)?,
                 "additionalProperties" => rule.others = self.rule(value, depth)?,
-                // Below, when it is known what the other members must be.
+                // Handled below, because `required` needs the rule of `additionalProperties`.
                 "properties" | "required" => {}
                 _ if is_annotation(keyword) => {}
                 _ => return None,
@@ -132,7 +132,7 @@ impl<'s> Compiler<'s> {
         (rule.members.len() <= u64::BITS as usize).then_some(())
     }
 
-    /// What a reference leads to. One that has keywords beside it is read differently from draft to draft.
+    /// The target of a reference. Keywords beside it are unsupported, because the drafts differ on them.
     fn target(&self, schema: &Value, reference: &Value) -> Option<&'s Value> {
         let alone = schema.as_object()?.keys().all(|keyword| keyword == "$ref" || is_annotation(keyword));
         let pointer = reference.as_str()?.strip_prefix('#')?;
@@ -157,7 +157,7 @@ impl Rule {
     }
 }
 
-/// Keywords that ask nothing of a value, in both drafts.
+/// Keywords that are no constraint in either draft.
 fn is_annotation(keyword: &str) -> bool {
     matches!(
         keyword,

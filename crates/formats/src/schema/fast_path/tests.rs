@@ -1,4 +1,4 @@
-//! The validator is the reference: a quick yes must be its yes, and on plainly written values its no is the only no.
+//! Tests the fast path against the validator: it accepts only valid values, and all that are plainly written.
 
 use super::FastValidator;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn is_valid(schema: &Value, text: &str) -> bool {
 }
 
 #[test]
-fn common_schemas_get_a_quick_yes() {
+fn common_schemas_take_the_fast_path() {
     let tree = json!({"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}});
     let named = json!({"items": {"$ref": "#/$defs/a~1b"}, "$defs": {"a/b": {"$ref": "#/$defs/c"}, "c": {"const": 5}}});
     let object = json!({"type": "object", "required": ["x", "y"], "properties": {"x": {"type": "string", "minLength": 2}}, "additionalProperties": {"type": "integer", "minimum": -1}});
@@ -29,21 +29,21 @@ fn common_schemas_get_a_quick_yes() {
 }
 
 #[test]
-fn what_is_not_surely_right_is_left_to_the_validator() {
+fn undecided_values_are_left_to_the_validator() {
     let deep = "[".repeat(100) + &"]".repeat(100);
     let object = json!({"properties": {"a": {"type": "integer"}}});
     for (schema, text) in [
-        // Two members with one name, plainly and in disguise.
+        // Duplicate members, plain and escaped.
         (&object, r#"{"a":"text","a":1}"#),
         (&object, r#"{"\u0061":"text"}"#),
-        // Numbers whose reading needs care.
+        // Numbers that parsers treat differently.
         (&json!({"type": "integer"}), "1.0"),
         (&json!({"type": "integer"}), "-0"),
         (&json!({"type": "integer"}), "18446744073709551615"),
         (&json!({"maximum": 5}), "5.5"),
         (&json!(true), "1e999"),
         (&json!(true), "1e400"),
-        // An escape is longer than what it stands for.
+        // An escape is longer than the character it encodes.
         (&json!({"maxLength": 1}), r#""\n""#),
         (&json!({"const": "\n"}), r#""\n""#),
         (&json!(true), r#""\ud83d\ude00""#),
@@ -58,7 +58,7 @@ fn what_is_not_surely_right_is_left_to_the_validator() {
 }
 
 #[test]
-fn schemas_with_other_keywords_have_no_quick_way() {
+fn schemas_with_other_keywords_have_no_fast_path() {
     let deep = (0..100).fold(json!(true), |inner, _| json!({"items": inner}));
     let wide: serde_json::Map<_, _> = (0..65).map(|n| (format!("p{n}"), json!(true))).collect();
     for schema in [
@@ -117,13 +117,13 @@ fn schemas() -> impl Strategy<Value = Value> {
                 }),
         ]
     })
-    // One level down, because a reference has no keywords beside it.
+    // Nested one level, because a reference must not have other keywords beside it.
     .prop_map(|schema| {
         json!({"items": schema, "additionalProperties": schema, "$defs": {"d": {"type": ["integer", "null"], "maximum": 2}}})
     })
 }
 
-/// JSON texts made of these scalars and member names, with space here and there.
+/// JSON texts built from these scalars and member names, with optional white space.
 fn texts(scalars: &'static [&'static str], names: &'static [&'static str]) -> impl Strategy<Value = String> {
     let space = || prop::sample::select(&["", "", " ", "\n\t"][..]);
     let leaf = prop::sample::select(scalars).prop_map(str::to_owned);
@@ -172,7 +172,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_quick_yes_is_the_validators_yes(
+    fn accepted_values_are_valid(
         schema in schemas(),
         text in texts(ODD, &["a", "b", "é", "\\u0061", "c"]),
     ) {
@@ -185,7 +185,7 @@ proptest! {
     #[test]
     fn on_plainly_written_values_both_agree(schema in schemas(), text in texts(PLAIN, &["a", "b", "é", "c"])) {
         let fast = FastValidator::compile(&schema).expect("only common keywords");
-        // A name that appears twice is refused before any schema is asked.
+        // Duplicate members are rejected before validation.
         prop_assume!(crate::json::scan(text.as_bytes()).is_ok());
         prop_assert_eq!(fast.accepts(text.as_bytes()), is_valid(&schema, &text), "{} {}", schema, text);
     }

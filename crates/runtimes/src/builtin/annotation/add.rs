@@ -1,4 +1,4 @@
-//! `annotation.add`: says something about an artifact.
+//! `annotation.add`: adds an annotation to an artifact.
 
 use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
@@ -15,10 +15,10 @@ const MAX_MESSAGE: usize = 32 << 10;
 pub struct AddRequest {
     pub artifact_id: Id,
     pub message: String,
-    /// Who says it.
+    /// Who made the annotation.
     #[serde(default)]
     pub source: Option<String>,
-    /// The feeling of it, in a word or two.
+    /// The mood, in a word or two.
     #[serde(default)]
     pub vibe: Option<String>,
 }
@@ -42,7 +42,7 @@ impl Tool for Add {
 
     const NAME: &'static str = "annotation.add";
     const TITLE: &'static str = "Annotate an artifact";
-    const DESCRIPTION: &'static str = "Adds a message to an artifact, with its source and its vibe.";
+    const DESCRIPTION: &'static str = "Adds a message to an artifact, with its source and vibe.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
 

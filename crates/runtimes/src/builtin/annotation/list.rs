@@ -1,4 +1,4 @@
-//! `annotation.list`: what was said about one artifact, oldest first.
+//! `annotation.list`: lists the annotations of one artifact, oldest first.
 
 use super::Annotations as AnnotationPage;
 use crate::builtin::{Services, validate};
@@ -14,7 +14,7 @@ const DEFAULT_LIMIT: u64 = 100;
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
     pub artifact_id: Id,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
@@ -32,7 +32,7 @@ impl Tool for List {
 
     const NAME: &'static str = "annotation.list";
     const TITLE: &'static str = "List annotations";
-    const DESCRIPTION: &'static str = "Lists what was said about one artifact, oldest first.";
+    const DESCRIPTION: &'static str = "Lists the annotations of one artifact, oldest first.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 

@@ -1,4 +1,4 @@
-//! `annotation.*`: what people and models say about artifacts.
+//! `annotation.*`: annotations of artifacts.
 
 pub mod add;
 pub mod list;

@@ -1,4 +1,4 @@
-//! `annotation.search`: annotations that hold every word of a query, newest first.
+//! `annotation.search`: finds annotations that contain every word of a query, newest first.
 
 use super::Annotations as AnnotationPage;
 use crate::builtin::{Services, validate};
@@ -13,9 +13,9 @@ const DEFAULT_LIMIT: u64 = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct SearchRequest {
-    /// Words that must all occur in message, source or vibe; `warm*` finds what begins so.
+    /// Words that must all occur in message, source or vibe; `warm*` matches a prefix.
     pub query: String,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
@@ -25,7 +25,7 @@ impl Request for SearchRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
         validate::label(violations, "/query", &self.query);
         if !self.query.is_empty() && !self.query.chars().any(char::is_alphanumeric) {
-            validate::add(violations, "/query", "has no word: letters or digits");
+            validate::add(violations, "/query", "must contain a letter or digit");
         }
         validate::limit(violations, self.limit);
     }
@@ -38,7 +38,7 @@ impl Tool for Search {
     const NAME: &'static str = "annotation.search";
     const TITLE: &'static str = "Search annotations";
     const DESCRIPTION: &'static str =
-        "Finds annotations that hold every word of the query, without regard to case, newest first.";
+        "Finds annotations that contain every word of the query, case-insensitively, newest first.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 

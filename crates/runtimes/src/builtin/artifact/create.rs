@@ -1,4 +1,4 @@
-//! `artifact.create`: names stored content.
+//! `artifact.create`: creates an artifact for stored content.
 
 use super::{ArtifactCreated, ArtifactFields};
 use crate::builtin::{Services, validate};
@@ -15,17 +15,17 @@ const MAX_METADATA: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct CreateRequest {
-    /// Content that is stored already.
+    /// Hash of content that is already stored.
     pub cas_hash: Hash,
     pub mime_type: String,
     #[serde(default)]
     pub tags: Vec<String>,
     #[serde(default)]
     pub creator: Option<String>,
-    /// The artifact this one was made from.
+    /// The artifact this one was derived from.
     #[serde(default)]
     pub parent_id: Option<Id>,
-    /// What variations of one idea have in common.
+    /// An id shared by variations of the same idea.
     #[serde(default)]
     pub variation_set_id: Option<String>,
     /// Any JSON object.
@@ -46,7 +46,7 @@ impl Request for CreateRequest {
                 validate::add(
                     violations,
                     "/metadata",
-                    format!("has {size} bytes; at most {MAX_METADATA} are taken"),
+                    format!("has {size} bytes; the maximum is {MAX_METADATA}"),
                 );
             }
         }
@@ -59,8 +59,8 @@ impl Tool for Create {
 
     const NAME: &'static str = "artifact.create";
     const TITLE: &'static str = "Create an artifact";
-    const DESCRIPTION: &'static str = "Gives stored content a name of its own, with tags, creator, parent and metadata. Equal content may have \
-         several artifacts.";
+    const DESCRIPTION: &'static str = "Creates an artifact for stored content, with tags, creator, parent and metadata. The same content may \
+         have several artifacts.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
     const INPUT: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! `artifact.get`: one artifact, with what is known about it.
+//! `artifact.get`: returns one artifact.
 
 use super::ArtifactInfo;
 use crate::builtin::Services;
@@ -22,8 +22,7 @@ impl Tool for Get {
 
     const NAME: &'static str = "artifact.get";
     const TITLE: &'static str = "Get an artifact";
-    const DESCRIPTION: &'static str =
-        "Gives one artifact: its content's hash, type, tags, origin and metadata.";
+    const DESCRIPTION: &'static str = "Returns one artifact: content hash, type, tags, origin and metadata.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<ArtifactInfo, Error> {

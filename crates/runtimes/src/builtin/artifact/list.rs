@@ -1,4 +1,4 @@
-//! `artifact.list`: artifacts, newest first.
+//! `artifact.list`: lists artifacts, newest first.
 
 use super::ArtifactInfo;
 use crate::builtin::{Services, validate};
@@ -14,16 +14,16 @@ const DEFAULT_LIMIT: u64 = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
-    /// Only those with this tag.
+    /// Only artifacts with this tag.
     #[serde(default)]
     pub tag: Option<String>,
     #[serde(default)]
     pub creator: Option<String>,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
-    /// Only those older than this artifact, for the next page.
+    /// Only artifacts older than this one; for paging.
     #[serde(default)]
     pub before: Option<Id>,
 }
@@ -46,7 +46,7 @@ impl Tool for List {
 
     const NAME: &'static str = "artifact.list";
     const TITLE: &'static str = "List artifacts";
-    const DESCRIPTION: &'static str = "Lists artifacts, newest first, all or those of a tag or a creator.";
+    const DESCRIPTION: &'static str = "Lists artifacts, newest first, optionally by tag or creator.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 

@@ -1,4 +1,4 @@
-//! `artifact.*`: content with a name of its own, and where it comes from.
+//! `artifact.*`: stored content with metadata and lineage.
 
 pub mod create;
 pub mod get;
@@ -13,7 +13,7 @@ use toolyard_protocol::{Error, ErrorKind, Hash, Id, Payload, Timestamp, Violatio
 use toolyard_store::blobs::StoredBlob;
 use toolyard_wire::typed::AnyJson;
 
-/// An artifact as every tool shows it.
+/// An artifact with its metadata.
 #[derive(Serialize, JsonSchema)]
 pub struct ArtifactInfo {
     pub id: Id,
@@ -50,7 +50,7 @@ impl From<Artifact> for ArtifactInfo {
     }
 }
 
-/// What was made, and the event that tells of it.
+/// A new artifact; also the data of the `artifact_created` event.
 #[derive(Serialize, JsonSchema)]
 pub struct ArtifactCreated {
     pub artifact_id: Id,
@@ -69,7 +69,7 @@ fn check_lineage(
     variation_set: &Option<String>,
 ) {
     if tags.len() > MAX_TAGS {
-        validate::add(violations, "/tags", format!("has {} tags; at most {MAX_TAGS} are taken", tags.len()));
+        validate::add(violations, "/tags", format!("has {} tags; the maximum is {MAX_TAGS}", tags.len()));
     }
     for (i, tag) in tags.iter().enumerate().take(MAX_TAGS) {
         validate::label(violations, &format!("/tags/{i}"), tag);
@@ -77,14 +77,14 @@ fn check_lineage(
     validate::labels(violations, &[("/creator", creator), ("/variation_set_id", variation_set)]);
 }
 
-/// What a new artifact says about itself.
+/// The fields of a new artifact.
 struct ArtifactFields {
     mime: String,
     lineage: Lineage,
     metadata: Option<Payload>,
 }
 
-/// Makes the artifact and tells of it. The content must be pinned until this is done.
+/// Creates the artifact and emits its event. The content must be pinned until this is done.
 async fn create(
     services: &Services,
     stored: StoredBlob,
@@ -94,7 +94,7 @@ async fn create(
     if let Some(parent) = fields.lineage.parent
         && store.get(parent).await?.is_none()
     {
-        return Err(unknown(parent).hint("'parent_id' must name an artifact"));
+        return Err(unknown(parent).hint("'parent_id' must be the id of an artifact"));
     }
     let new = NewArtifact {
         id: services.new_id(),
@@ -105,23 +105,23 @@ async fn create(
         metadata: fields.metadata,
         now: services.now(),
     };
-    let made = store.create(new).await?;
-    let Lineage { tags, creator, .. } = made.lineage;
-    let created = ArtifactCreated { artifact_id: made.id, content_hash: made.hash, tags, creator };
-    services.emit_event("artifact_created", made.id, &created).await?;
+    let artifact = store.create(new).await?;
+    let Lineage { tags, creator, .. } = artifact.lineage;
+    let created = ArtifactCreated { artifact_id: artifact.id, content_hash: artifact.hash, tags, creator };
+    services.emit_event("artifact_created", artifact.id, &created).await?;
     Ok(created)
 }
 
 fn unknown(id: Id) -> Error {
-    Error::new(ErrorKind::ResourceNotFound, format!("there is no artifact '{id}'"))
+    Error::new(ErrorKind::ResourceNotFound, format!("artifact '{id}' not found"))
 }
 
-/// The blob that an artifact is to name must be there.
+/// The blob for a new artifact, which must already be stored.
 async fn find_blob(services: &Services, hash: Hash) -> Result<StoredBlob, Error> {
     let size = services.stores()?.blobs.size(&hash).await?;
     let size = size.ok_or_else(|| {
-        Error::new(ErrorKind::ResourceNotFound, format!("there is no content of the hash {hash}"))
-            .hint("store it first, with cas.store or cas.upload_file")
+        Error::new(ErrorKind::ResourceNotFound, format!("no content with the hash {hash}"))
+            .hint("store it first with cas.store or cas.upload_file")
     })?;
     Ok(StoredBlob { hash, size })
 }

@@ -1,4 +1,4 @@
-//! `artifact.upload`: stores a file of the yard and names it.
+//! `artifact.upload`: stores a file of the yard and creates an artifact for it.
 
 use super::{ArtifactCreated, ArtifactFields};
 use crate::builtin::cas::upload_file::MAX_PATH;
@@ -14,17 +14,17 @@ pub struct Upload(pub Arc<Services>);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct UploadRequest {
-    /// Relative to the yard's root; nothing outside it can be named.
+    /// Path relative to the yard's root; must not lead outside.
     pub file_path: String,
     pub mime_type: String,
     #[serde(default)]
     pub tags: Vec<String>,
     #[serde(default)]
     pub creator: Option<String>,
-    /// The artifact this one was made from.
+    /// The artifact this one was derived from.
     #[serde(default)]
     pub parent_id: Option<Id>,
-    /// What variations of one idea have in common.
+    /// An id shared by variations of the same idea.
     #[serde(default)]
     pub variation_set_id: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Tool for Upload {
 
     const NAME: &'static str = "artifact.upload";
     const TITLE: &'static str = "Upload an artifact";
-    const DESCRIPTION: &'static str = "Stores a file of the yard and makes an artifact of it.";
+    const DESCRIPTION: &'static str = "Stores a file of the yard and creates an artifact for it.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
     const TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! `cas.get`: the bytes of a blob, or a part of them, proven against the hash.
+//! `cas.get`: returns a blob or a part of it, verified against the hash.
 
 use super::{MAX_BYTES, MAX_MESSAGE};
 use crate::builtin::Services;
@@ -15,10 +15,10 @@ pub struct Get(pub Arc<Services>);
 #[derive(Deserialize, JsonSchema)]
 pub struct GetRequest {
     pub hash: Hash,
-    /// The first byte wanted; 0 without it.
+    /// Position of the first byte; default 0.
     #[serde(default)]
     pub offset: Option<u64>,
-    /// How many bytes; all that follow without it. At most 32 MiB are given at once.
+    /// Number of bytes; default the rest of the blob. At most 32 MiB per call.
     #[serde(default)]
     pub length: Option<u64>,
 }
@@ -26,9 +26,9 @@ pub struct GetRequest {
 #[derive(Serialize, JsonSchema)]
 pub struct GetResponse {
     pub hash: Hash,
-    /// Of the whole blob.
+    /// Size of the whole blob in bytes.
     pub size: u64,
-    /// Where in the blob the data begins.
+    /// Position of the data in the blob.
     pub offset: u64,
     pub data: Blob,
 }
@@ -42,7 +42,7 @@ impl Tool for Get {
     const NAME: &'static str = "cas.get";
     const TITLE: &'static str = "Get content";
     const DESCRIPTION: &'static str =
-        "Gives stored content by its hash, whole or in part. What is given was proven against the hash.";
+        "Returns stored content by its hash, completely or in part, verified against the hash.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_secs(60);
     const OUTPUT: usize = MAX_MESSAGE;
@@ -58,11 +58,10 @@ impl Tool for Get {
             return Err(BlobError::Range { start: offset, end, size }.into());
         }
         if length > MAX_BYTES as u64 {
-            let message = format!(
-                "{length} bytes are wanted of a blob of {size}; at most {MAX_BYTES} are given at once"
-            );
+            let message =
+                format!("{length} bytes requested of a blob of {size}; the maximum per call is {MAX_BYTES}");
             return Err(Error::new(ErrorKind::OutputTooLarge, message)
-                .hint("ask for parts, with 'offset' and 'length'"));
+                .hint("request parts with 'offset' and 'length'"));
         }
         let mut reader = blobs.reader(&hash, Some(offset..end)).await?;
         let mut data = BytesMut::with_capacity(length as usize);

@@ -1,4 +1,4 @@
-//! `cas.inspect`: whether a blob is there, how large it is, and how it begins.
+//! `cas.inspect`: returns whether a blob exists, its size and a preview.
 
 use crate::builtin::Services;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use toolyard_protocol::{Annotations, Context, Error, Hash, Request, Tool};
 
 pub struct Inspect(pub Arc<Services>);
 
-/// Bytes that are looked at for the preview.
+/// Bytes that are read for the preview.
 const PREVIEW: u64 = 256;
 
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub struct InspectResponse {
     pub exists: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// The beginning, when it is text.
+    /// The first characters, if the content is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
 }
@@ -37,7 +37,7 @@ impl Tool for Inspect {
     const NAME: &'static str = "cas.inspect";
     const TITLE: &'static str = "Inspect content";
     const DESCRIPTION: &'static str =
-        "Tells whether content of this hash is stored, how large it is, and how it begins if it is text.";
+        "Returns whether content with this hash exists, its size, and a preview if it is text.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: InspectRequest, _: Context<'_>) -> Result<InspectResponse, Error> {
@@ -55,7 +55,7 @@ impl Tool for Inspect {
     }
 }
 
-/// The text, if it is one; a character that was cut at the end does not count against it.
+/// The start as text, if it is UTF-8; an incomplete last character is ignored.
 fn preview(start: &[u8], size: u64) -> Option<String> {
     let cut = size > start.len() as u64;
     let text = match std::str::from_utf8(start) {

@@ -1,4 +1,4 @@
-//! `cas.store`: keeps bytes and gives their hash.
+//! `cas.store`: stores bytes and returns their hash.
 
 use super::{MAX_BYTES, MAX_MESSAGE};
 use crate::builtin::{Services, validate};
@@ -12,9 +12,9 @@ pub struct Store(pub Arc<Services>);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct StoreRequest {
-    /// The content, at most 32 MiB.
+    /// The content; at most 32 MiB.
     pub data: Blob,
-    /// What it is. Blobs have no type of their own; it is told back, for an artifact that names the blob.
+    /// MIME type of the content, repeated in the response; it is not stored with the blob.
     pub mime_type: String,
 }
 
@@ -29,11 +29,7 @@ impl Request for StoreRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
         if self.data.0.len() > MAX_BYTES {
             let size = self.data.0.len();
-            validate::add(
-                violations,
-                "/data",
-                format!("has {size} bytes; at most {MAX_BYTES} are taken at once"),
-            );
+            validate::add(violations, "/data", format!("has {size} bytes; the maximum is {MAX_BYTES}"));
         }
         validate::mime(violations, "/mime_type", &self.mime_type);
     }
@@ -46,9 +42,9 @@ impl Tool for Store {
     const NAME: &'static str = "cas.store";
     const TITLE: &'static str = "Store content";
     const DESCRIPTION: &'static str =
-        "Stores bytes under their BLAKE3 hash. The same content is stored once, however often it comes.";
+        "Stores bytes under their BLAKE3 hash. Equal content is stored only once.";
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
-    // A job would keep the content a second time, among its arguments.
+    // Not a job: that would store the content a second time, in its arguments.
     const TIMEOUT: Duration = Duration::from_secs(60);
     const INPUT: usize = MAX_MESSAGE;
 

@@ -1,4 +1,4 @@
-//! `cas.upload_file`: keeps a file of the yard, of any size.
+//! `cas.upload_file`: stores a file of the yard, of any size.
 
 use super::store::StoreResponse;
 use crate::builtin::{Services, validate};
@@ -10,14 +10,14 @@ use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Viol
 
 pub struct UploadFile(pub Arc<Services>);
 
-/// Long enough for any path the kernel takes.
+/// The kernel's PATH_MAX.
 pub const MAX_PATH: usize = 4096;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct UploadFileRequest {
-    /// Relative to the yard's root; nothing outside it can be named.
+    /// Path relative to the yard's root; must not lead outside.
     pub file_path: String,
-    /// What it is; told back.
+    /// MIME type of the file, repeated in the response.
     pub mime_type: String,
 }
 
@@ -35,7 +35,7 @@ impl Tool for UploadFile {
     const NAME: &'static str = "cas.upload_file";
     const TITLE: &'static str = "Store a file";
     const DESCRIPTION: &'static str =
-        "Stores a file of the yard under its BLAKE3 hash. The file may be of any size and stays where it is.";
+        "Stores a copy of a file of the yard under its BLAKE3 hash. The file may have any size.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
     const TIMEOUT: Duration = Duration::from_secs(600);

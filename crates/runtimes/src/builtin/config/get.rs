@@ -1,4 +1,4 @@
-//! `config.get`: one value, one section, or everything.
+//! `config.get`: returns one value, one section or everything.
 
 use super::{Section, Setting};
 use crate::builtin::{Services, validate};
@@ -14,10 +14,10 @@ pub struct Get(pub Arc<Services>);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct GetRequest {
-    /// A section of toolyard.toml; all of them without it.
+    /// A section of toolyard.toml; default all.
     #[serde(default)]
     pub section: Option<String>,
-    /// A key of the section; all of them without it.
+    /// A key of the section; default all.
     #[serde(default)]
     pub key: Option<String>,
 }
@@ -28,14 +28,14 @@ pub struct GetResponse {
     pub section: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    pub value: Shown,
+    pub value: ConfigValue,
 }
 
 type Keys = BTreeMap<&'static str, Setting>;
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum ConfigValue {
     One(Setting),
     Keys(Keys),
     Sections(BTreeMap<&'static str, Keys>),
@@ -44,7 +44,7 @@ pub enum Shown {
 impl Request for GetRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
         if self.key.is_some() && self.section.is_none() {
-            validate::add(violations, "/section", "is missing: a key is one of a section");
+            validate::add(violations, "/section", "is required with 'key'");
         }
     }
 }
@@ -56,19 +56,19 @@ impl Tool for Get {
     const NAME: &'static str = "config.get";
     const TITLE: &'static str = "Get configuration";
     const DESCRIPTION: &'static str =
-        "Gives the configuration in force: one value, one section or everything. Secrets are never shown.";
+        "Returns the effective configuration: one value, one section or everything. Secrets are never shown.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<GetResponse, Error> {
         let GetRequest { section, key } = request;
         let sections = self.0.config.sections();
         let value = match (&section, &key) {
-            (None, _) => Shown::Sections(sections.iter().map(|one| (one.name, keys(one))).collect()),
-            (Some(section), None) => Shown::Keys(keys(find_section(&sections, section)?)),
+            (None, _) => ConfigValue::Sections(sections.iter().map(|one| (one.name, keys(one))).collect()),
+            (Some(section), None) => ConfigValue::Keys(keys(find_section(&sections, section)?)),
             (Some(section), Some(key)) => {
                 let mut keys = keys(find_section(&sections, section)?);
                 let value = keys.remove(key.as_str());
-                Shown::One(value.ok_or_else(|| missing("key", key, keys.keys().copied()))?)
+                ConfigValue::One(value.ok_or_else(|| missing("key", key, keys.keys().copied()))?)
             }
         };
         Ok(GetResponse { section, key, value })
@@ -84,7 +84,7 @@ fn keys(section: &Section) -> Keys {
     section.settings.iter().map(|(key, value)| (*key, redacted(key, value))).collect()
 }
 
-/// Whoever adds a setting that holds a secret under such a name cannot show it by accident.
+/// Redacts settings with the name of a secret, and passwords in URLs.
 fn redacted(key: &str, value: &Setting) -> Setting {
     match value {
         Setting::Text(_) if is_secret_name(key) => Setting::Text("[hidden]".to_owned()),
@@ -93,7 +93,7 @@ fn redacted(key: &str, value: &Setting) -> Setting {
     }
 }
 
-/// `scheme://user:password@host` loses what stands before the `@`.
+/// Replaces the user info of `scheme://user:password@host`.
 fn without_password(text: &str) -> String {
     let hidden = text.split_once("://").and_then(|(scheme, rest)| {
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -106,9 +106,9 @@ fn without_password(text: &str) -> String {
 fn missing<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Error {
     let hint = match nearest(name, known.clone()) {
         Some(near) => format!("did you mean '{near}'?"),
-        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("known: {}", known.collect::<Vec<_>>().join(", ")),
     };
-    Error::new(ErrorKind::ResourceNotFound, format!("the configuration has no such {what}")).hint(hint)
+    Error::new(ErrorKind::ResourceNotFound, format!("unknown {what} in the configuration")).hint(hint)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! `config.*`: the configuration in force. Secrets are never part of it.
+//! `config.*`: the effective configuration, without secrets.
 
 pub mod get;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The configuration, for those who may look but not know its types.
+/// Read access to the configuration, independent of its types.
 pub trait ConfigView: Send + Sync {
-    /// Every section in force, defaults included.
+    /// All sections, including defaults.
     fn sections(&self) -> Vec<Section>;
 }
 
@@ -16,13 +16,13 @@ pub struct Section {
     pub settings: Vec<(&'static str, Setting)>,
 }
 
-/// One value as it is shown.
+/// The value of one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Setting {
     Text(String),
     Number(u64),
     Switch(bool),
-    /// Nothing is set, and there is no default either.
+    /// Not set, and without a default.
     Unset(()),
 }

@@ -1,3 +1,3 @@
-//! `event.*`: what happened, for those who cannot listen.
+//! `event.*`: events for clients that poll instead of subscribing.
 
 pub mod poll;

@@ -1,4 +1,4 @@
-//! `event.poll`: events after a cursor, waiting for the first when there is none.
+//! `event.poll`: returns events after a cursor, and waits for the first if there is none.
 
 use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
@@ -19,28 +19,28 @@ const MAX_WAIT_MS: u64 = 30_000;
 const DEFAULT_WAIT_MS: u64 = 5000;
 const DEFAULT_LIMIT: u64 = 100;
 const MAX_TYPES: usize = 64;
-/// What is left for the answer when the caller has a deadline of its own.
+/// Time reserved for the response before the caller's deadline.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Events about a job, which only its own caller may see. Their subject is its id.
+/// Events about a job, visible only to the job's owner. Their subject is the job id.
 const JOB_EVENTS: [&str; 3] = ["job_state_changed", "progress", "stream_chunk"];
 
 #[derive(Deserialize, JsonSchema)]
 pub struct PollRequest {
-    /// The `cursor` of the last answer. Without it, and without `since_ms`: what happens from now on.
+    /// The `cursor` of the last response. Without `cursor` and `since_ms`, only new events are returned.
     #[serde(default)]
     pub cursor: Option<u64>,
-    /// Instead of a cursor: what happened in the last so many milliseconds.
+    /// Instead of a cursor: only events of the last `since_ms` milliseconds.
     #[serde(default)]
     pub since_ms: Option<u64>,
-    /// Only these types of events; all without it.
+    /// Only events of these types; default all.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub types: Vec<String>,
-    /// How long to wait for a first event; 5000 without it, 0 only looks.
+    /// How long to wait for the first event; default 5000. 0 returns at once.
     #[serde(default)]
     #[schemars(range(max = 30000))]
     pub timeout_ms: Option<u64>,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
@@ -50,7 +50,7 @@ pub struct PollRequest {
 pub struct PollResponse {
     /// Oldest first.
     pub events: Vec<EventInfo>,
-    /// Give it next time.
+    /// Pass it to the next call.
     pub cursor: u64,
     pub has_more: bool,
     pub buffer: Buffer,
@@ -62,13 +62,13 @@ pub struct EventInfo {
     pub seq: u64,
     pub timestamp_ms: u64,
     pub event_type: String,
-    /// What it is about: a job's or an artifact's id.
+    /// Id of the job or artifact that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     pub data: Option<AnyJson>,
 }
 
-/// The numbers of the events that are still kept; 0 when there is none.
+/// Sequence numbers of the stored events; 0 if there are none.
 #[derive(Serialize, JsonSchema)]
 pub struct Buffer {
     pub oldest: u64,
@@ -79,11 +79,11 @@ pub struct Buffer {
 impl Request for PollRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
         if self.cursor.is_some() && self.since_ms.is_some() {
-            validate::add(violations, "/since_ms", "goes without a cursor; give one of the two");
+            validate::add(violations, "/since_ms", "cannot be combined with 'cursor'");
         }
         if self.types.len() > MAX_TYPES {
             let count = self.types.len();
-            validate::add(violations, "/types", format!("has {count} types; at most {MAX_TYPES} are taken"));
+            validate::add(violations, "/types", format!("has {count} types; the maximum is {MAX_TYPES}"));
         }
         for (i, kind) in self.types.iter().enumerate().take(MAX_TYPES) {
             validate::label(violations, &format!("/types/{i}"), kind);
@@ -99,16 +99,16 @@ impl Tool for Poll {
 
     const NAME: &'static str = "event.poll";
     const TITLE: &'static str = "Poll events";
-    const DESCRIPTION: &'static str = "Gives events after a cursor, and waits for the first when there is none. Events about jobs of other \
-         callers are left out.";
+    const DESCRIPTION: &'static str = "Returns events after a cursor, and waits for the first if there is none. Events about jobs of other \
+         callers are omitted.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_millis(MAX_WAIT_MS + 5000);
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: PollRequest, context: Context<'_>) -> Result<PollResponse, Error> {
         let started = Instant::now();
-        let asked = started + Duration::from_millis(request.timeout_ms.unwrap_or(DEFAULT_WAIT_MS));
-        let until = asked.min(context.deadline.checked_sub(MARGIN).unwrap_or(started));
+        let requested = started + Duration::from_millis(request.timeout_ms.unwrap_or(DEFAULT_WAIT_MS));
+        let until = requested.min(context.deadline.checked_sub(MARGIN).unwrap_or(started));
         let jobs = self.0.jobs()?;
         let events = jobs.events();
         let since =
@@ -146,7 +146,7 @@ impl Tool for Poll {
 }
 
 impl Poll {
-    /// With a span of time everything that is kept is looked at; the time decides.
+    /// With `since_ms`, the search starts at the oldest stored event.
     async fn start(&self, request: &PollRequest) -> Result<Option<u64>, Error> {
         if request.since_ms.is_none() {
             return Ok(request.cursor);
@@ -156,7 +156,7 @@ impl Poll {
     }
 }
 
-/// Which events this caller may see.
+/// Decides which events the caller may see.
 struct EventVisibility<'a> {
     jobs: &'a Jobs,
     identity: &'a Identity,
@@ -165,20 +165,20 @@ struct EventVisibility<'a> {
 
 impl EventVisibility<'_> {
     async fn filter(&mut self, events: Vec<Event>) -> Result<Vec<Event>, Error> {
-        let mut seen = Vec::with_capacity(events.len());
+        let mut visible = Vec::with_capacity(events.len());
         for event in events {
             let is_visible = match &event.subject {
                 Some(job) if JOB_EVENTS.contains(&event.kind.as_str()) => self.is_own(job).await?,
                 _ => true,
             };
             if is_visible {
-                seen.push(event);
+                visible.push(event);
             }
         }
-        Ok(seen)
+        Ok(visible)
     }
 
-    /// A job that is forgotten can no longer be shown to be the caller's.
+    /// The owner of a deleted job is unknown, so its events are not visible.
     async fn is_own(&mut self, job: &str) -> Result<bool, Error> {
         if let Some(known) = self.known.get(job) {
             return Ok(*known);
@@ -205,7 +205,7 @@ impl From<Event> for EventInfo {
     }
 }
 
-/// With the words that clients of the original know.
+/// Adds the error codes `cursor_expired` and `invalid_cursor` that HOOT01 clients expect.
 fn cursor_error(error: StoreError) -> Error {
     #[derive(Serialize)]
     struct Oldest {

@@ -1,4 +1,4 @@
-//! `graph.bind`: makes a thing known, or adds to what is known of it.
+//! `graph.bind`: creates or renames an identity and adds hints.
 
 use super::{HintInfo, IdentityInfo};
 use crate::builtin::{Services, validate};
@@ -26,7 +26,7 @@ impl Request for BindRequest {
         validate::label(violations, "/name", &self.name);
         if self.hints.len() > MAX_HINTS {
             let count = self.hints.len();
-            validate::add(violations, "/hints", format!("has {count} hints; at most {MAX_HINTS} are taken"));
+            validate::add(violations, "/hints", format!("has {count} hints; the maximum is {MAX_HINTS}"));
         }
         for (i, hint) in self.hints.iter().enumerate().take(MAX_HINTS) {
             validate::label(violations, &format!("/hints/{i}/kind"), &hint.kind);
@@ -45,7 +45,7 @@ impl Tool for Bind {
     const NAME: &'static str = "graph.bind";
     const TITLE: &'static str = "Bind an identity";
     const DESCRIPTION: &'static str =
-        "Makes a thing known under an id, or renames it, and adds hints by which it is known again.";
+        "Creates or renames an identity, and adds hints by which it can be recognized.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 

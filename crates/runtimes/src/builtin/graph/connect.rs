@@ -1,4 +1,4 @@
-//! `graph.connect`: joins a port of one thing to a port of another.
+//! `graph.connect`: connects a port of one identity to a port of another.
 
 use super::ConnectionInfo;
 use crate::builtin::{Services, validate};
@@ -16,7 +16,7 @@ pub struct ConnectRequest {
     pub from_port: String,
     pub to_identity: String,
     pub to_port: String,
-    /// How: `midi`, `audio` …
+    /// For example `midi` or `audio`.
     #[serde(default)]
     pub transport: Option<String>,
 }
@@ -37,7 +37,7 @@ impl Tool for Connect {
 
     const NAME: &'static str = "graph.connect";
     const TITLE: &'static str = "Connect identities";
-    const DESCRIPTION: &'static str = "Joins a port of one thing to a port of another; both must be known.";
+    const DESCRIPTION: &'static str = "Connects ports of two identities, which must exist.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 

@@ -1,4 +1,4 @@
-//! `graph.context`: a page of text for a model: recent artifacts, what was said about them, and the things there are.
+//! `graph.context`: describes recent artifacts, annotations and identities as text for a model.
 
 use crate::builtin::{Services, Stores, validate};
 use schemars::JsonSchema;
@@ -14,13 +14,13 @@ pub struct Context(pub Arc<Services>);
 const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 200;
 const YEAR: u64 = 366 * 24 * 60;
-/// Annotations of one artifact, and characters of each text, that are shown.
-const MAX_NOTES: usize = 10;
+/// Maximum annotations per artifact, and characters per text.
+const MAX_ANNOTATIONS: usize = 10;
 const MAX_CHARS: usize = 500;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct ContextRequest {
-    /// How many artifacts, and how many things, at most; 20 without it.
+    /// Maximum number of artifacts and of identities; default 20.
     #[serde(default)]
     #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u64>,
@@ -29,16 +29,16 @@ pub struct ContextRequest {
     pub tag: Option<String>,
     #[serde(default)]
     pub creator: Option<String>,
-    /// Only artifacts with an annotation that holds these words.
+    /// Only artifacts with an annotation that contains these words.
     #[serde(default)]
     pub vibe_search: Option<String>,
-    /// Only artifacts of the last so many minutes.
+    /// Only artifacts created within this many minutes.
     #[serde(default)]
     pub within_minutes: Option<u64>,
-    /// What was said about them; true without it.
+    /// Include annotations; default true.
     #[serde(default = "default_true")]
     pub include_annotations: bool,
-    /// Their metadata, as JSON; false without it.
+    /// Include metadata as JSON; default false.
     #[serde(default)]
     pub include_metadata: bool,
 }
@@ -49,7 +49,7 @@ fn default_true() -> bool {
 
 #[derive(Serialize, JsonSchema)]
 pub struct ContextResponse {
-    /// Plain text, one thing per line.
+    /// Plain text, one entry per line.
     pub context: String,
     pub artifact_count: usize,
     pub identity_count: usize,
@@ -71,7 +71,7 @@ impl Tool for Context {
     const NAME: &'static str = "graph.context";
     const TITLE: &'static str = "Get context";
     const DESCRIPTION: &'static str =
-        "Describes recent artifacts, what was said about them and the things there are, as text for a model.";
+        "Describes recent artifacts, their annotations and the identities of the graph, as text for a model.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 4 << 20;
 
@@ -84,11 +84,11 @@ impl Tool for Context {
         for artifact in &artifacts {
             describe(&mut text, artifact, request.include_metadata);
             if request.include_annotations {
-                for note in stores.annotations.for_artifact(artifact.id, MAX_NOTES).await? {
+                for note in stores.annotations.for_artifact(artifact.id, MAX_ANNOTATIONS).await? {
                     let by = [note.source.as_deref(), note.vibe.as_deref()];
                     let by: Vec<String> = by.into_iter().flatten().map(one_line).collect();
                     let by = if by.is_empty() { String::new() } else { format!(" ({})", by.join(", ")) };
-                    // Writing to a text cannot fail.
+                    // Writing to a string cannot fail.
                     let _ = writeln!(text, "  note{by}: {}", one_line(&note.message));
                 }
             }
@@ -115,16 +115,16 @@ async fn artifacts(
     };
     let notes = stores.annotations.search(words, validate::MAX_LIMIT as usize).await?;
     let mut ids: Vec<_> = notes.into_iter().map(|note| note.artifact).collect();
-    // Newest first, which is by id.
+    // Ids are ordered by time; newest first.
     ids.sort_unstable_by(|a, b| b.cmp(a));
     ids.dedup();
     let mut found = Vec::new();
     for id in ids {
         let Some(artifact) = stores.artifacts.get(id).await? else { continue };
-        let fits = tag.as_ref().is_none_or(|tag| artifact.lineage.tags.contains(tag))
+        let matches = tag.as_ref().is_none_or(|tag| artifact.lineage.tags.contains(tag))
             && creator.as_ref().is_none_or(|creator| artifact.lineage.creator.as_ref() == Some(creator))
             && since.is_none_or(|since| artifact.created >= since);
-        if fits {
+        if matches {
             found.push(artifact);
         }
         if found.len() == limit {
@@ -165,7 +165,7 @@ fn describe_identity(text: &mut String, identity: &GraphNode) {
     text.push('\n');
 }
 
-/// On one line and not too long: no text may pass itself off as another entry.
+/// Shortens a text to one line, so that it cannot forge another entry.
 fn one_line(text: &str) -> String {
     let short: String = text.chars().take(MAX_CHARS).collect();
     let cut = if short.len() < text.len() { "…" } else { "" };

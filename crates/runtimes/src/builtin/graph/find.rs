@@ -1,6 +1,6 @@
-//! `graph.find`: things by name, tag or hint.
+//! `graph.find`: finds identities by name, tag or hint.
 
-use super::{IdentityInfo, Which};
+use super::{IdentityFilter, IdentityInfo};
 use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const DEFAULT_LIMIT: u64 = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct FindRequest {
-    /// Part of the name, without regard to case.
+    /// Part of the name; case-insensitive.
     #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct FindRequest {
     pub hint_kind: Option<String>,
     #[serde(default)]
     pub hint_value: Option<String>,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
@@ -32,14 +32,14 @@ pub struct FindRequest {
 
 #[derive(Serialize, JsonSchema)]
 pub struct FindResponse {
-    /// By id.
+    /// Sorted by id.
     pub identities: Vec<IdentityInfo>,
     pub count: usize,
 }
 
 impl FindRequest {
-    fn which(&self) -> Which {
-        Which {
+    fn filter(&self) -> IdentityFilter {
+        IdentityFilter {
             name: self.name.clone(),
             tag_namespace: self.tag_namespace.clone(),
             tag_value: self.tag_value.clone(),
@@ -51,7 +51,7 @@ impl FindRequest {
 
 impl Request for FindRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
-        self.which().check(violations, "");
+        self.filter().check(violations, "");
         validate::limit(violations, self.limit);
     }
 }
@@ -62,13 +62,13 @@ impl Tool for Find {
 
     const NAME: &'static str = "graph.find";
     const TITLE: &'static str = "Find identities";
-    const DESCRIPTION: &'static str = "Finds things by part of their name, by tag or by hint.";
+    const DESCRIPTION: &'static str = "Finds identities by part of their name, by tag or by hint.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: FindRequest, _: Context<'_>) -> Result<FindResponse, Error> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
-        let found = self.0.stores()?.graph.find(request.which().filter(limit)).await?;
+        let found = self.0.stores()?.graph.find(request.filter().with_limit(limit)).await?;
         let identities: Vec<_> = found.into_iter().map(IdentityInfo::from).collect();
         Ok(FindResponse { count: identities.len(), identities })
     }

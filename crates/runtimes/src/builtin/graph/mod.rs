@@ -1,4 +1,4 @@
-//! `graph.*`: things, what they are called, and how they are joined.
+//! `graph.*`: identities (devices, instruments …), their tags and hints, and their connections.
 
 pub mod bind;
 pub mod connect;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use toolyard_engine::stores::{GraphLink, GraphNode, GraphNodeFilter, Hint, Tag};
 use toolyard_protocol::{Timestamp, Violation};
 
-/// A sign by which a thing is known again.
+/// A property by which an identity can be recognized.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub struct HintInfo {
     /// `usb_serial`, `midi_name`, `alsa_card` …
     pub kind: String,
     pub value: String,
-    /// 0 to 1; 1 without it.
+    /// From 0 to 1; default 1.
     #[serde(default = "default_confidence")]
     #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
@@ -35,7 +35,7 @@ pub struct TagInfo {
     pub value: String,
 }
 
-/// A thing as every tool shows it.
+/// An identity in the graph.
 #[derive(Serialize, JsonSchema)]
 pub struct IdentityInfo {
     pub id: String,
@@ -47,7 +47,7 @@ pub struct IdentityInfo {
 
 #[derive(Serialize, JsonSchema)]
 pub struct ConnectionInfo {
-    /// The same for the same four ends.
+    /// Derived from both identities and ports, so it is stable.
     pub connection_id: String,
     pub from_identity: String,
     pub from_port: String,
@@ -57,10 +57,10 @@ pub struct ConnectionInfo {
     pub transport: Option<String>,
 }
 
-/// Which things; every part that is given must fit.
+/// Selects identities; all given fields must match.
 #[derive(Default, Deserialize, JsonSchema)]
-pub struct Which {
-    /// Part of the name, without regard to case.
+pub struct IdentityFilter {
+    /// Part of the name; case-insensitive.
     #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Which {
     pub hint_value: Option<String>,
 }
 
-impl Which {
+impl IdentityFilter {
     fn check(&self, violations: &mut Vec<Violation>, at: &str) {
         let parts = [
             ("name", &self.name),
@@ -87,8 +87,8 @@ impl Which {
         }
     }
 
-    fn filter(self, limit: usize) -> GraphNodeFilter {
-        let Which { name, tag_namespace, tag_value, hint_kind, hint_value } = self;
+    fn with_limit(self, limit: usize) -> GraphNodeFilter {
+        let IdentityFilter { name, tag_namespace, tag_value, hint_kind, hint_value } = self;
         GraphNodeFilter { name, tag_namespace, tag_value, hint_kind, hint_value, limit }
     }
 }
@@ -110,7 +110,7 @@ impl From<GraphNode> for IdentityInfo {
 impl From<GraphLink> for ConnectionInfo {
     fn from(connection: GraphLink) -> ConnectionInfo {
         let mut hasher = blake3::Hasher::new();
-        // A length before each part keeps two parts from being read as one.
+        // Length-prefixed, so that different parts cannot hash alike.
         for part in [&connection.from, &connection.from_port, &connection.to, &connection.to_port] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }

@@ -1,6 +1,6 @@
-//! `graph.query`: everything that can be reached from some things. A typed question; there is no query language.
+//! `graph.query`: returns all identities reachable from a start. There is no query language.
 
-use super::{ConnectionInfo, IdentityInfo, Which};
+use super::{ConnectionInfo, IdentityFilter, IdentityInfo};
 use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,25 +14,25 @@ pub struct Query(pub Arc<Services>);
 const DEFAULT_LIMIT: u64 = 100;
 const DEFAULT_DEPTH: u32 = 3;
 const MAX_DEPTH: u32 = 32;
-/// A walk over a very large graph is stopped after this time.
+/// Time limit of one query.
 const BUDGET: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize, JsonSchema)]
 pub struct QueryRequest {
-    /// Where to start; everywhere without it.
+    /// Identities to start from; default all.
     #[serde(default)]
-    pub start: Which,
-    /// Along connections, against them, or both; `out` without it.
+    pub start: IdentityFilter,
+    /// Follow connections forwards, backwards, or both; default `out`.
     #[serde(default)]
-    pub direction: Way,
-    /// Only connections of this transport.
+    pub direction: QueryDirection,
+    /// Only connections with this transport.
     #[serde(default)]
     pub transport: Option<String>,
-    /// How many connections away; 3 without it.
+    /// Maximum number of connections to follow; default 3.
     #[serde(default)]
     #[schemars(range(max = 32))]
     pub max_depth: Option<u32>,
-    /// How many things at most; 100 without it.
+    /// Maximum number of identities; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
@@ -40,7 +40,7 @@ pub struct QueryRequest {
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum QueryDirection {
     #[default]
     Out,
     In,
@@ -49,19 +49,19 @@ pub enum Way {
 
 #[derive(Serialize, JsonSchema)]
 pub struct QueryResponse {
-    /// By depth, then id.
-    pub results: Vec<Reached>,
-    /// Between two of the results.
+    /// Sorted by depth, then by id.
+    pub results: Vec<ReachedIdentity>,
+    /// Connections between two results.
     pub connections: Vec<ConnectionInfo>,
     pub count: usize,
-    /// The limit cut something off.
+    /// More results exist than the limit allows.
     pub truncated: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Reached {
+pub struct ReachedIdentity {
     pub identity: IdentityInfo,
-    /// Connections on the shortest way; 0 for a start.
+    /// Length of the shortest path from a start; 0 for a start.
     pub depth: u32,
 }
 
@@ -81,18 +81,18 @@ impl Tool for Query {
     const NAME: &'static str = "graph.query";
     const TITLE: &'static str = "Query the graph";
     const DESCRIPTION: &'static str =
-        "Gives everything that can be reached from some things, with the connections between.";
+        "Returns all identities that can be reached from a start, and the connections between them.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: QueryRequest, _: Context<'_>) -> Result<QueryResponse, Error> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
         let query = GraphQuery {
-            start: request.start.filter(limit),
+            start: request.start.with_limit(limit),
             direction: match request.direction {
-                Way::Out => Direction::Out,
-                Way::In => Direction::In,
-                Way::Both => Direction::Both,
+                QueryDirection::Out => Direction::Out,
+                QueryDirection::In => Direction::In,
+                QueryDirection::Both => Direction::Both,
             },
             transport: request.transport,
             max_depth: request.max_depth.unwrap_or(DEFAULT_DEPTH),
@@ -101,8 +101,9 @@ impl Tool for Query {
         };
         let walk = self.0.stores()?.graph.walk(query).await?;
         let reached = walk.found.into_iter();
-        let results: Vec<_> =
-            reached.map(|found| Reached { identity: found.identity.into(), depth: found.depth }).collect();
+        let results: Vec<_> = reached
+            .map(|found| ReachedIdentity { identity: found.identity.into(), depth: found.depth })
+            .collect();
         let connections = walk.connections.into_iter().map(ConnectionInfo::from).collect();
         Ok(QueryResponse { count: results.len(), results, connections, truncated: walk.truncated })
     }

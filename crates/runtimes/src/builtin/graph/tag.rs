@@ -1,4 +1,4 @@
-//! `graph.tag`: sorts a thing under a namespace and a value.
+//! `graph.tag`: adds a tag (namespace and value) to an identity.
 
 use super::TagInfo;
 use crate::builtin::{Services, validate};
@@ -20,7 +20,7 @@ pub struct TagRequest {
 #[derive(Serialize, JsonSchema)]
 pub struct TagResponse {
     pub identity_id: String,
-    /// All of them now.
+    /// All tags of the identity.
     pub tags: Vec<TagInfo>,
 }
 
@@ -38,7 +38,7 @@ impl Tool for AddTag {
 
     const NAME: &'static str = "graph.tag";
     const TITLE: &'static str = "Tag an identity";
-    const DESCRIPTION: &'static str = "Adds a tag to a thing. Adding it twice is no change.";
+    const DESCRIPTION: &'static str = "Adds a tag to an identity; adding it again changes nothing.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
 

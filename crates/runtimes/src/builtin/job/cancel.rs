@@ -1,4 +1,4 @@
-//! `job.cancel`: stops a job and whatever it has started.
+//! `job.cancel`: cancels a job and kills its processes.
 
 use super::Status;
 use crate::builtin::Services;
@@ -18,7 +18,7 @@ pub struct CancelRequest {
 #[derive(Serialize, JsonSchema)]
 pub struct CancelResponse {
     pub job_id: Id,
-    /// The state after. A job that was over stays as it was; one of another process stops soon after.
+    /// The state after the call. A finished job is not changed; a job of another process stops shortly after.
     pub status: Status,
     pub cancelled: bool,
 }
@@ -31,7 +31,7 @@ impl Tool for Cancel {
 
     const NAME: &'static str = "job.cancel";
     const TITLE: &'static str = "Cancel a job";
-    const DESCRIPTION: &'static str = "Stops one of the caller's jobs; its processes are killed.";
+    const DESCRIPTION: &'static str = "Cancels one of the caller's jobs and kills its processes.";
     const ANNOTATIONS: Annotations = Annotations { destructive: Some(true), ..Annotations::IDEMPOTENT };
     const TIMEOUT: Duration = Duration::from_secs(30);
 

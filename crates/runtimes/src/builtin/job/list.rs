@@ -1,4 +1,4 @@
-//! `job.list`: the caller's jobs, newest first, and how many there are in each state.
+//! `job.list`: lists the caller's jobs, newest first, with the number in each state.
 
 use super::{JobInfo, Status};
 use crate::builtin::{Services, validate};
@@ -18,11 +18,11 @@ pub struct ListRequest {
     /// Only jobs in this state.
     #[serde(default)]
     pub status: Option<Status>,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
-    /// Only jobs older than this one, for the next page.
+    /// Only jobs older than this one; for paging.
     #[serde(default)]
     pub before: Option<Id>,
 }
@@ -30,7 +30,7 @@ pub struct ListRequest {
 #[derive(Serialize, JsonSchema)]
 pub struct ListResponse {
     pub jobs: Vec<JobInfo>,
-    /// Of the caller's jobs, on this page or not.
+    /// Number of all the caller's jobs, not only of this page.
     pub total: u64,
     pub by_status: BTreeMap<&'static str, u64>,
 }

@@ -1,4 +1,4 @@
-//! `job.*`: the caller's own jobs. Those of others are as unknown as jobs that never were.
+//! `job.*`: the caller's own jobs. Jobs of other callers are reported as not found.
 
 pub mod cancel;
 pub mod list;
@@ -12,10 +12,10 @@ use toolyard_protocol::{Error, Id, Job, JobState, Payload, Timestamp};
 use toolyard_wire::outcome;
 use toolyard_wire::typed::AnyJson;
 
-/// The longest that one call waits.
+/// Maximum wait of one call.
 pub const MAX_WAIT_MS: u64 = 30_000;
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -25,11 +25,11 @@ pub enum Status {
     Complete,
     Failed,
     Cancelled,
-    /// Its worker died, and no one knows how far it came.
+    /// The worker died; it is unknown how far the job got.
     Unknown,
 }
 
-/// A job as every tool shows it.
+/// A job and its state.
 #[derive(Serialize, JsonSchema)]
 pub struct JobInfo {
     pub job_id: Id,
@@ -44,23 +44,23 @@ pub struct JobInfo {
     pub started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// When it is forgotten.
+    /// When the job is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Starts of the work so far.
+    /// Number of attempts so far.
     pub attempt: u32,
     pub cancel_requested: bool,
-    /// What the tool gave; in `job.status` only.
+    /// The tool's result; only in `job.status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<AnyJson>,
-    /// Why it failed; in `job.status` only.
+    /// Why the job failed; only in `job.status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<JobError>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub struct ProgressInfo {
-    /// 0 to 100, or as far as `total`.
+    /// From 0 to `total`, or to 100 without `total`.
     pub done: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
@@ -129,7 +129,7 @@ impl From<&Job> for JobInfo {
     }
 }
 
-/// What a job gave, and how it failed; both absent before its end.
+/// The result or error of a finished job.
 fn result_and_error(stored: Option<&Payload>) -> Result<(Option<AnyJson>, Option<JobError>), Error> {
     let Some(stored) = stored else { return Ok((None, None)) };
     let ended = outcome::read(stored.bytes())?;

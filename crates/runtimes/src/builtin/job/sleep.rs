@@ -1,4 +1,4 @@
-//! `job.sleep`: does nothing for a while, as a job.
+//! `job.sleep`: a job that only waits.
 
 use super::MAX_WAIT_MS;
 use crate::builtin::validate;
@@ -32,7 +32,7 @@ impl Tool for Sleep {
 
     const NAME: &'static str = "job.sleep";
     const TITLE: &'static str = "Sleep";
-    const DESCRIPTION: &'static str = "Waits so many milliseconds, at most 30000, and ends.";
+    const DESCRIPTION: &'static str = "Waits for the given number of milliseconds, at most 30000.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const TIMEOUT: Duration = Duration::from_secs(35);

@@ -1,4 +1,4 @@
-//! `job.status`: one job, with its result once it has one.
+//! `job.status`: returns one job, with its result once it is finished.
 
 use super::JobInfo;
 use crate::builtin::Services;
@@ -22,9 +22,9 @@ impl Tool for GetStatus {
 
     const NAME: &'static str = "job.status";
     const TITLE: &'static str = "Get a job";
-    const DESCRIPTION: &'static str = "Tells where a job stands; when it is over, its result or its error.";
+    const DESCRIPTION: &'static str = "Returns the state of a job and, when finished, its result or error.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
-    // The result of any tool.
+    // The response includes the result of any tool.
     const OUTPUT: usize = 44 << 20;
 
     async fn run(&self, request: StatusRequest, context: Context<'_>) -> Result<JobInfo, Error> {

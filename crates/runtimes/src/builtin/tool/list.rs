@@ -1,4 +1,4 @@
-//! `tool.list`: which tools there are, page by page.
+//! `tool.list`: lists the tools, page by page.
 
 use crate::builtin::{Services, validate};
 use schemars::JsonSchema;
@@ -18,30 +18,30 @@ pub struct ListRequest {
     /// Only tools of this module: `cas` for `cas.store`.
     #[serde(default)]
     pub module: Option<String>,
-    /// Only tools after this canonical name, for the next page.
+    /// Only tools after this canonical name; for paging.
     #[serde(default)]
     pub after: Option<String>,
-    /// How many at most; 100 without it.
+    /// Maximum number of results; default 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
-    /// Input and output schemas too.
+    /// Include input and output schemas.
     #[serde(default)]
     pub schemas: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub struct ListResponse {
-    /// By canonical name.
-    pub tools: Vec<Listed>,
+    /// Sorted by canonical name.
+    pub tools: Vec<ToolInfo>,
     pub count: usize,
-    /// There are more; ask again with `after`.
+    /// There are more results; pass the last name as `after`.
     pub has_more: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
-pub struct Listed {
-    /// Canonical, `module.tool`.
+pub struct ToolInfo {
+    /// Canonical name, `module.tool`.
     pub name: String,
     /// The name on MCP and on the command line.
     pub exposed: String,
@@ -73,7 +73,7 @@ impl Tool for List {
     const TITLE: &'static str = "List tools";
     const DESCRIPTION: &'static str = "Lists the tools that can be called, by canonical name.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
-    // A thousand tools with schemas of some size.
+    // Enough for a thousand tools with schemas.
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {
@@ -85,15 +85,15 @@ impl Tool for List {
         };
         let mut found = snapshot.entries().iter().map(|entry| &entry.spec).filter(wanted);
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
-        let tools: Vec<Listed> =
-            found.by_ref().take(limit).map(|spec| listed(spec, request.schemas)).collect();
+        let tools: Vec<ToolInfo> =
+            found.by_ref().take(limit).map(|spec| tool_info(spec, request.schemas)).collect();
         Ok(ListResponse { count: tools.len(), has_more: found.next().is_some(), tools })
     }
 }
 
-fn listed(spec: &ToolSpec, schemas: bool) -> Listed {
+fn tool_info(spec: &ToolSpec, schemas: bool) -> ToolInfo {
     let shown = |schema: &Option<Payload>| schema.clone().filter(|_| schemas).and_then(AnyJson::new);
-    Listed {
+    ToolInfo {
         name: spec.name.to_string(),
         exposed: spec.exposed.to_string(),
         kind: spec.kind,

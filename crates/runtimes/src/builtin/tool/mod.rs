@@ -1,3 +1,3 @@
-//! `tool.*`: the tools themselves, as data.
+//! `tool.*`: the tools of the yard.
 
 pub mod list;

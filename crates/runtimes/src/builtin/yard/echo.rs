@@ -1,4 +1,4 @@
-//! `yard.echo`: gives a message back, to try a connection with.
+//! `yard.echo`: returns the message, to test a connection.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ pub struct Echo;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct EchoRequest {
-    /// What to give back.
+    /// The message to return.
     pub message: String,
 }
 
@@ -25,7 +25,7 @@ impl Tool for Echo {
 
     const NAME: &'static str = "yard.echo";
     const TITLE: &'static str = "Echo";
-    const DESCRIPTION: &'static str = "Gives the message back.";
+    const DESCRIPTION: &'static str = "Returns the message.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, request: EchoRequest, _: Context<'_>) -> Result<EchoResponse, Error> {

@@ -1,4 +1,4 @@
-//! `yard.*`: is anyone there?
+//! `yard.*`: connection tests.
 
 pub mod echo;
 pub mod ping;

@@ -1,4 +1,4 @@
-//! `yard.ping`: the shortest answer there is, with the server's time.
+//! `yard.ping`: returns pong and the server's time.
 
 use crate::builtin::Services;
 use schemars::JsonSchema;
@@ -26,7 +26,7 @@ impl Tool for Ping {
 
     const NAME: &'static str = "yard.ping";
     const TITLE: &'static str = "Ping";
-    const DESCRIPTION: &'static str = "Answers with pong and the server's time.";
+    const DESCRIPTION: &'static str = "Returns pong and the server's time.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
 
     async fn run(&self, _: PingRequest, _: Context<'_>) -> Result<PingResponse, Error> {

@@ -1,10 +1,10 @@
-//! What is written, byte for byte, and its bounds.
+//! The written records, byte for byte, and their limits.
 
 use super::*;
 use crate::audit::record;
 
 fn at(state: &Path, clock: &Arc<FakeClock>, view: Arc<dyn JsonView>) -> Arc<FileAuditLog> {
-    let random = Arc::new(Counting(AtomicU64::new(1)));
+    let random = Arc::new(CountingRandom(AtomicU64::new(1)));
     FileAuditLog::open(state, Options::default(), clock.clone(), random, view).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn a_small_segment_is_exactly_its_golden_file() {
 }
 
 #[test]
-fn nothing_is_written_until_there_is_something_to_say() {
+fn no_file_is_created_before_the_first_record() {
     let dir = TempDir::new();
     drop(open(dir.path(), Options::default()));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -67,7 +67,7 @@ fn files_can_be_read_by_their_owner_only() {
 }
 
 #[test]
-fn no_end_line_outgrows_the_room_set_aside_for_it() {
+fn no_end_line_exceeds_its_reserved_space() {
     for nasty in ["\u{1}", "\"", "é", "\u{10ffff}", "x"] {
         let error = Error::new(ErrorKind::AuditUnavailable, nasty.repeat(100_000));
         let mut outcome = Outcome::new(Status::PartialSuccess, None, Some(error)).unwrap();
@@ -97,9 +97,9 @@ fn lines_stay_readable_whatever_the_caller_sends() {
 }
 
 /// A view that breaks its contract must not break the chain.
-struct Rogue;
+struct InvalidView;
 
-impl JsonView for Rogue {
+impl JsonView for InvalidView {
     fn redacted(&self, _: &Payload, cap: usize) -> Result<Vec<u8>, Error> {
         Ok(vec![b'\n'; cap * 2])
     }
@@ -111,7 +111,7 @@ impl JsonView for Rogue {
 #[test]
 fn arguments_over_their_cap_are_left_out() {
     let dir = TempDir::new();
-    let log = at(dir.path(), &FakeClock::at(1), Arc::new(Rogue));
+    let log = at(dir.path(), &FakeClock::at(1), Arc::new(InvalidView));
     drop(log.begin(&call("{\"a\":1}"), &spec()).unwrap());
     drop(log);
     assert_sound(dir.path());

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 const STATE: &str = "TOOLYARD_TEST_AUDIT_STATE";
 
-/// Not a test by itself: the process that gets killed.
+/// Helper process, not a test: records calls until it is killed.
 #[test]
 fn victim() {
     let Some(state) = std::env::var_os(STATE) else { return };
@@ -56,7 +56,7 @@ fn kill_9_loses_no_acknowledged_record() {
                 assert!(written.contains(&(kind.into(), id.clone())), "no {kind} of {id}");
             }
         }
-        // The yard goes on: a new process opens a segment of its own.
+        // A new process opens a segment of its own.
         open(dir.path(), Options::default()).begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
         assert_sound(dir.path());
     }

@@ -1,4 +1,4 @@
-//! A full disk: nothing runs unaudited, what ran is recorded, and it works again when there is room.
+//! A full disk: nothing runs unaudited, what ran is recorded, and it works again when there is space.
 
 use super::*;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ fn is_full(error: &AuditError) {
     assert!(shown.hint.as_ref().is_some_and(|hint| hint.contains("free space")), "{shown:?}");
 }
 
-/// Not a test by itself: runs inside a mount namespace where the folder is a small file system.
+/// Helper process, not a test: runs in a mount namespace where the folder is a small file system.
 #[test]
 fn on_a_small_disk() {
     let Some(disk) = std::env::var_os(DISK) else { return };
@@ -35,10 +35,10 @@ fn on_a_small_disk() {
     };
     is_full(&refusal);
     assert!(begun.len() > 50, "only {} calls fitted", begun.len());
-    // Take what is left, to the last byte.
+    // Use up the rest, to the last byte.
     let mut rest = std::fs::File::create(disk.join("rest")).unwrap();
     while std::io::Write::write(&mut rest, &[1; 512]).is_ok_and(|n| n > 0) {}
-    // The syncer's first pass may come now, and must not need room either.
+    // The syncer's first pass may run now, and must not need space either.
     std::thread::sleep(Duration::from_millis(150));
 
     let open_calls = begun.len();
@@ -77,7 +77,7 @@ fn a_full_disk_refuses_calls_and_loses_no_end() {
     let flags = if is_root() { "-m" } else { "-Urm" };
     let allowed = Command::new("unshare").args([flags, "true"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this system lets us mount nothing; the file size limit is tested all the same");
+        eprintln!("skipped: mounting is not permitted here; the file size limit is still tested");
         return;
     }
     let output = Command::new("unshare")
@@ -105,7 +105,7 @@ fn limit_file_size(bytes: u64) {
     }
 }
 
-/// Not a test by itself: a process whose writes fail half-way through a record.
+/// Helper process, not a test: its writes fail in the middle of a record.
 #[test]
 fn under_a_file_size_limit() {
     let Some(state) = std::env::var_os(LIMIT) else { return };
@@ -118,12 +118,12 @@ fn under_a_file_size_limit() {
 
     is_full(&log.begin(&call("{}"), &spec()).err().unwrap());
     assert_eq!(length(), before, "half a record was left");
-    // The limit broke the promise that ends fit: the end is owed, and its caller is told.
+    // The limit ignores the space reserved for the end: it is deferred, and its caller gets the error.
     is_full(&early.end(&success(1)).err().unwrap());
     assert_sound(state);
 
     limit_file_size(libc::RLIM_INFINITY);
-    // It is written without anyone calling.
+    // It is written without another call.
     let until = std::time::Instant::now() + Duration::from_secs(5);
     while length() == before && std::time::Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
@@ -136,7 +136,7 @@ fn under_a_file_size_limit() {
 }
 
 #[test]
-fn a_write_that_fails_half_way_leaves_no_trace_and_its_end_is_made_up_for() {
+fn a_partial_write_leaves_no_trace_and_its_end_is_written_later() {
     let dir = TempDir::new();
     let output = helper("audit::tests::full::under_a_file_size_limit", LIMIT, dir.path()).output().unwrap();
     let text =

@@ -1,14 +1,14 @@
-//! Records of calls that are open at the same time: written together, and none lost when a caller goes away meanwhile.
+//! Records of concurrent calls: written together, and none is lost when a caller goes away meanwhile.
 
 use super::*;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Looks at a future once; it must not be done.
-fn begin_only(work: impl Future) {
+/// Polls a future once; it must be pending.
+fn poll_once(work: impl Future) {
     let mut work = pin!(work);
     let first = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(first, Poll::Pending), "it did not let the others go first");
+    assert!(matches!(first, Poll::Pending), "it did not yield");
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn a_caller_that_goes_away_while_its_begin_is_queued_leaves_a_cancelled_call() {
     let log = open(scratch.path(), Options::default());
     let other = log.begin(&call("{}"), &spec()).unwrap();
     let gone = call("{\"n\":1}");
-    begin_only(log.begin_grouped(&gone, &spec()));
+    poll_once(log.begin_grouped(&gone, &spec()));
     other.end(&Outcome::success(None)).unwrap();
     drop(log);
     let found = records(scratch.path());
@@ -41,7 +41,7 @@ fn an_end_that_is_queued_is_written_though_its_caller_goes_away() {
     let gone = call("{\"n\":2}");
     let begun = log.begin(&gone, &spec()).unwrap();
     let outcome = Outcome::success(None);
-    begin_only(begun.end_grouped(&outcome));
+    poll_once(begun.end_grouped(&outcome));
     other.end(&outcome).unwrap();
     drop(log);
     let found = records(scratch.path());
@@ -53,7 +53,7 @@ fn an_end_that_is_queued_is_written_though_its_caller_goes_away() {
 }
 
 #[test]
-fn a_call_alone_waits_for_nobody() {
+fn a_single_call_does_not_yield() {
     let scratch = TempDir::new();
     let log = open(scratch.path(), Options::default());
     let (alone, spec) = (call("{}"), spec());

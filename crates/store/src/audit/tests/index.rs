@@ -1,4 +1,4 @@
-//! The index says what the segments say, however it came to be.
+//! The index matches the segments, however it was built.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn make_calls(log: &Arc<FileAuditLog>, count: usize) {
 }
 
 #[test]
-fn catching_up_gives_the_same_rows_as_building_anew() {
+fn catching_up_gives_the_same_rows_as_rebuilding() {
     let dir = TempDir::new();
     let log = open(dir.path(), Options { segment_bytes: 3000, ..Default::default() });
     let running = log.begin(&call("{}"), &spec()).unwrap();
@@ -83,7 +83,7 @@ fn rows_are_found_by_each_filter() {
 }
 
 #[test]
-fn a_damaged_index_is_built_again() {
+fn a_damaged_index_is_rebuilt() {
     let dir = TempDir::new();
     let log = open(dir.path(), Options::default());
     make_calls(&log, 5);
@@ -101,7 +101,7 @@ fn a_damaged_index_is_built_again() {
 }
 
 #[test]
-fn rows_of_a_write_that_was_cut_off_again_do_not_stay() {
+fn rows_of_a_truncated_write_are_removed() {
     let dir = TempDir::new();
     let log = open(dir.path(), Options::default());
     make_calls(&log, 2);

@@ -1,4 +1,4 @@
-//! Many callers, several processes' worth of logs, rotation, and syncing.
+//! Many callers, several logs in one state folder, rotation, and syncing.
 
 use super::*;
 use crate::audit::head::{self, LoadedHead};
@@ -67,7 +67,7 @@ fn parts_of_a_run_are_bound_to_each_other_and_calls_may_span_them() {
 }
 
 #[test]
-fn room_set_aside_is_given_back_when_a_segment_closes() {
+fn reserved_space_is_released_when_a_segment_closes() {
     use std::os::unix::fs::MetadataExt;
     let dir = TempDir::new();
     let log = open(dir.path(), Options::default());
@@ -110,7 +110,7 @@ fn batched_records_get_their_head_within_100_ms() {
         assert!(written.elapsed() < Duration::from_secs(5), "never synced");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The promise is 100 ms; a busy test machine gets some grace.
+    // The promise is 100 ms; the margin is for busy test machines.
     assert!(written.elapsed() < Duration::from_secs(1), "{:?}", written.elapsed());
     drop(begun);
 }
@@ -126,7 +126,7 @@ async fn always_waits_for_a_sync_that_many_share() {
     let ticket = begun.end(&success(1)).unwrap();
     let before = passes(&log);
     log.wait_durable(ticket).await.unwrap();
-    assert!(passes(&log) > before, "settled without a sync after the record");
+    assert!(passes(&log) > before, "returned without a sync after the record");
 
     let before = passes(&log);
     let calls: Vec<_> = (0..200)
@@ -146,7 +146,7 @@ async fn always_waits_for_a_sync_that_many_share() {
 }
 
 #[tokio::test]
-async fn batched_settles_at_once() {
+async fn batched_mode_does_not_wait() {
     let dir = TempDir::new();
     let log = open(dir.path(), Options::default());
     let ticket = log.refused(&call("{}"), &Error::new(ErrorKind::UnknownTool, "no such tool")).unwrap();
@@ -173,7 +173,7 @@ fn after_a_failed_sync_no_call_may_begin_but_open_ones_get_their_end() {
 fn the_files_of_another_segment_are_never_touched_even_under_the_same_id() {
     let dir = TempDir::new();
     let same = || -> Arc<FileAuditLog> {
-        let random = Arc::new(Counting(AtomicU64::new(1)));
+        let random = Arc::new(CountingRandom(AtomicU64::new(1)));
         FileAuditLog::open(dir.path(), Options::default(), FakeClock::at(1), random, Arc::new(TestJsonView))
             .unwrap()
     };

@@ -1,4 +1,4 @@
-//! The audit log on real files, through real processes where a crash or a full disk is the point.
+//! The audit log on real files; crashes and full disks are tested with real processes.
 
 mod chain;
 mod crash;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use toolyard_engine::clock::{Clock, Random, SystemClock, SystemRandom, new_id};
 use toolyard_protocol::*;
 
-/// A folder of its own, gone afterwards.
+/// A temporary folder, removed on drop.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -40,7 +40,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Stands in for `wire`, and holds callers to its contract: what is asked for members must be flat.
+/// Stands in for the view in `formats` and enforces its contract: `members` takes flat objects only.
 pub(crate) struct TestJsonView;
 
 impl JsonView for TestJsonView {
@@ -63,7 +63,7 @@ impl JsonView for TestJsonView {
     }
 }
 
-/// A clock that moves only when told.
+/// A clock that advances only when it is set.
 pub(crate) struct FakeClock(pub AtomicU64);
 
 impl FakeClock {
@@ -78,10 +78,10 @@ impl Clock for FakeClock {
     }
 }
 
-/// Counts instead of drawing, so that ids are the same in every run.
-struct Counting(AtomicU64);
+/// Counts instead of drawing random bytes, so that ids are the same in every run.
+struct CountingRandom(AtomicU64);
 
-impl Random for Counting {
+impl Random for CountingRandom {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(self.0.fetch_add(1, Ordering::SeqCst) as u8);
     }
@@ -164,7 +164,7 @@ fn assert_sound(state: &Path) -> Report {
     report
 }
 
-/// A command for this very test binary that runs only `test`, which looks at `variable`.
+/// A command that runs only `test` of this test binary, with `variable` set.
 fn helper(test: &str, variable: &str, value: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "--test-threads=1", test]).env(variable, value);

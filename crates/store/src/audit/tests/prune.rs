@@ -1,4 +1,4 @@
-//! Retention removes whole segments, and the chain says so.
+//! Retention removes whole segments, and the chain records it.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn old_segments_go_and_verify_accepts_it() {
 
     let log = open_later(dir.path(), 2);
     let left = segments(dir.path());
-    assert_eq!(left.len(), 2, "the live one and the one that says what was removed");
+    assert_eq!(left.len(), 2, "the live one and the one with the prune records");
     assert!(old.contains(&left[0]));
     assert_eq!(files(dir.path(), "audit-heads", ".head").len(), 2);
     assert_sound(dir.path());
@@ -46,7 +46,7 @@ fn old_segments_go_and_verify_accepts_it() {
     drop((begun, live, log));
     assert_sound(dir.path());
 
-    // Once more: the segment with the names goes too, while others still refer to what it named.
+    // Once more: the segment with the names is removed too, while others still refer to what it named.
     let third = open_later(dir.path(), 4);
     drop(third.begin(&call("{}"), &spec()).unwrap());
     drop(third);
@@ -69,7 +69,7 @@ fn names_are_carried_on_while_a_living_segment_refers_to_them() {
 }
 
 #[test]
-fn young_segments_stay_and_no_record_is_made() {
+fn young_segments_stay_and_no_record_is_written() {
     let dir = TempDir::new();
     some_runs(dir.path());
     let before = segments(dir.path());

@@ -1,4 +1,4 @@
-//! Whoever changes, removes or moves a record is found out.
+//! Changed, removed and moved records are detected.
 
 use super::*;
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn tampering() -> impl Strategy<Value = Tampering> {
     ]
 }
 
-/// Does it; `false` when it would change nothing.
+/// Tampers with a file; `false` if that changed nothing.
 fn tamper(state: &Path, which: usize, how: &Tampering) -> bool {
     let paths = segments(state);
     let path = &paths[which % paths.len()];

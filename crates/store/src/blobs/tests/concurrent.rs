@@ -1,4 +1,4 @@
-//! Several tasks and several processes at once: what is pinned or was just stored stays.
+//! Concurrent tasks and processes: blobs that are pinned or were just stored are not collected.
 
 use super::*;
 use std::fs;
@@ -20,7 +20,7 @@ fn later() -> Timestamp {
 }
 
 fn make_old(file: &Path) {
-    // It may have been collected in this moment.
+    // It may have been collected meanwhile.
     if let Ok(file) = File::options().append(true).open(file) {
         file.set_modified(SystemTime::now() - 2 * HOUR).unwrap();
     }
@@ -50,11 +50,11 @@ fn a_collection_takes_what_is_neither_live_nor_pinned_nor_young() {
         };
         let done = blobs.collect(&mut is_live, HOUR, now()).await.unwrap();
         assert_eq!(done, CollectReport { removed: 1, bytes: 2 * GROUP, kept: 4, pinned: 2 });
-        assert!(!asked.contains(&young), "the young need not be asked about");
+        assert!(!asked.contains(&young), "`live` is not called for young blobs");
         assert!(!dir.file(&dead, "blob").exists() && !dir.file(&dead, "tree").exists());
         assert_eq!(blobs.size(&dead).await.unwrap(), None);
 
-        // One of two pins is one too many to take it.
+        // The second pin still protects the blob.
         drop((pin, reader));
         let done = blobs.collect(&mut |hash| *hash == live, HOUR, now()).await.unwrap();
         assert_eq!(done, CollectReport { removed: 1, bytes: 2 * GROUP, kept: 3, pinned: 1 });
@@ -87,7 +87,7 @@ fn a_tree_without_a_blob_goes_once_it_is_old() {
     });
 }
 
-/// Not a test by itself: a process that pins a blob and waits.
+/// Helper process, not a test: pins a blob and waits.
 #[test]
 fn pinning() {
     let Some((folder, hash)) = std::env::var_os(FOLDER).zip(std::env::var(PINNED).ok()) else { return };
@@ -108,7 +108,7 @@ fn pins_of_another_process_hold_until_it_ends_however_it_ends() {
         wait_for(&mut child, "pinned");
         let done = blobs.collect(&mut |_| false, Duration::ZERO, later()).await.unwrap();
         assert_eq!((done.removed, done.pinned), (0, 1));
-        // Also for a file that came later under the same name.
+        // Also for a file stored later under the same name.
         fs::remove_file(dir.file(&hash, "blob")).unwrap();
         blobs.put(bytes).await.unwrap();
         let done = blobs.collect(&mut |_| false, Duration::ZERO, later()).await.unwrap();
@@ -129,7 +129,7 @@ fn a_temporary_file_is_swept_only_when_its_writer_is_gone() {
         let mut writer = blobs.writer();
         for part in bytes.chunks(5 * G) {
             writer.write(Bytes::copy_from_slice(part)).await.unwrap();
-            // Others come and clear up meanwhile.
+            // Other openers and collectors sweep meanwhile.
             dir.blobs();
             blobs.collect(&mut |_| false, Duration::ZERO, later()).await.unwrap();
             assert_eq!(dir.temps().len(), 1);
@@ -143,7 +143,7 @@ fn a_temporary_file_is_swept_only_when_its_writer_is_gone() {
     });
 }
 
-/// Not a test by itself: a process that collects again and again until its input ends.
+/// Helper process, not a test: collects repeatedly until its input ends.
 #[test]
 fn collecting() {
     let Some(folder) = std::env::var_os(FOLDER).filter(|_| std::env::var_os(PINNED).is_none()) else {
@@ -164,8 +164,8 @@ fn collecting() {
     });
 }
 
-/// Blobs grow old and are stored again while two processes collect. Whoever was told that a blob is stored must find
-/// it, and whoever pinned it too, whatever its age.
+/// Blobs grow old and are stored again while two processes collect. A blob must be readable after it was
+/// stored successfully, and while it is pinned, whatever its age.
 #[test]
 fn storing_again_races_with_collectors_in_two_processes_and_always_wins() {
     // Without a disk there are more races in the same time.
@@ -221,7 +221,7 @@ async fn store_again(blobs: Arc<Blobs>, bytes: Bytes, file: PathBuf, stop: Arc<A
     while !stop.load(Ordering::SeqCst) {
         make_old(&file);
         rounds += 1;
-        // Gives the collectors different moments to come.
+        // Varies the timing of the collectors.
         if rounds % 3 == 0 {
             tokio::time::sleep(Duration::from_millis(rounds % 7)).await;
         }

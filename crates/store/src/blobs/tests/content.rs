@@ -1,4 +1,4 @@
-//! What goes in comes out: every size, every way in, every range.
+//! Blobs are read back as stored: every size, every way to store, every range.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn every_size_comes_back_whole_whichever_way_it_went_in() {
             assert_eq!(blobs.size(&expected.hash).await.unwrap(), Some(size as u64));
             assert_eq!(dir.file(&expected.hash, "tree").exists(), size > G);
 
-            // The other ways give the same files, byte for byte.
+            // The other ways to store give the same files, byte for byte.
             let other = TempDir::in_memory();
             let mut writer = other.blobs().writer();
             for part in bytes.chunks(50_000) {
@@ -41,7 +41,7 @@ fn every_size_comes_back_whole_whichever_way_it_went_in() {
             assert_eq!(writer.finish().await.unwrap(), expected);
             let third = TempDir::in_memory();
             let mut file = tempfile(&third, &bytes);
-            // Where the position is does not matter.
+            // The position of the file does not matter.
             file.seek(SeekFrom::End(0)).unwrap();
             assert_eq!(third.blobs().put_file(file).await.unwrap(), expected);
             for suffix in ["blob", "tree"] {
@@ -81,7 +81,7 @@ fn every_range_is_the_plain_slice() {
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) };
-    // Starts and ends near the borders of groups find more than those drawn evenly.
+    // Ranges near the borders of groups find more than uniformly drawn ones.
     let near = |size: usize| {
         prop_oneof![
             0..=size,
@@ -151,7 +151,7 @@ fn a_writer_that_is_dropped_leaves_nothing_and_one_that_lost_a_write_cannot_fini
 
         let mut writer = blobs.writer();
         let release = occupy();
-        // Polled once, so that the bytes are under way, then dropped.
+        // Polled once, so that the write has begun, then dropped.
         let first = poll_once(std::pin::pin!(writer.write(Bytes::from(sample(40 * G, 1))))).await;
         assert!(first.is_pending(), "{first:?}");
         drop(release);
@@ -192,7 +192,7 @@ fn run_with_one_blocking_thread(work: impl Future<Output = ()>) {
     runtime.max_blocking_threads(1).enable_all().build().unwrap().block_on(work);
 }
 
-/// Keeps the only blocking thread busy until what it gives is dropped, so that nothing else gets done.
+/// Occupies the only blocking thread until the returned sender is dropped.
 fn occupy() -> std::sync::mpsc::Sender<()> {
     let (release, wait) = std::sync::mpsc::channel();
     tokio::task::spawn_blocking(move || wait.recv());

@@ -1,5 +1,5 @@
-//! Crashes and failures at every point, and kill -9 at any moment: a blob is whole or absent, and what was
-//! acknowledged is there.
+//! Crashes and failures at every point, and kill -9 at any moment: a blob is complete or absent, and
+//! acknowledged blobs exist.
 
 use super::*;
 use crate::faults::Fault;
@@ -12,9 +12,9 @@ use std::time::Instant;
 const FOLDER: &str = "TOOLYARD_TEST_BLOBS";
 const POINT: &str = "TOOLYARD_TEST_BLOBS_POINT";
 
-/// Every point of the store.
+/// Every fault point of the store.
 const POINTS: [&str; 11] = [
-    "blob.made",
+    "blob.created",
     "blob.written",
     "blob.grown",
     "blob.synced",
@@ -24,24 +24,24 @@ const POINTS: [&str; 11] = [
     "blob.durable",
     "blob.found",
     "blob.renewed",
-    "blob.set_aside",
+    "blob.moved",
 ];
 
-/// The fault at one point, the n-th time it is passed.
-struct Nth {
+/// Injects the fault the n-th time that the point is passed.
+struct FaultAtNth {
     point: String,
     nth: usize,
     fault: Fault,
     passed: Mutex<BTreeMap<&'static str, usize>>,
 }
 
-impl Nth {
-    fn new(point: &str, nth: usize, fault: Fault) -> Arc<Nth> {
-        Arc::new(Nth { point: point.to_owned(), nth, fault, passed: Mutex::default() })
+impl FaultAtNth {
+    fn new(point: &str, nth: usize, fault: Fault) -> Arc<FaultAtNth> {
+        Arc::new(FaultAtNth { point: point.to_owned(), nth, fault, passed: Mutex::default() })
     }
 }
 
-impl Faults for Nth {
+impl Faults for FaultAtNth {
     fn at(&self, point: &'static str) -> Fault {
         assert!(POINTS.contains(&point), "{point} is not tested");
         let mut passed = self.passed.lock().unwrap();
@@ -55,7 +55,7 @@ fn contents() -> [Bytes; 3] {
     [(100, 1), (3 * G, 2), (9 * G + 1, 3)].map(|(len, seed)| Bytes::from(sample(len, seed)))
 }
 
-/// Stores small and large, in one piece and in many, anew and again, then collects all but the last.
+/// Stores small and large blobs, in one piece and in many, once and again, then collects all but the last.
 async fn work(blobs: &Blobs, mut stored: impl FnMut(Hash)) -> Result<(), BlobError> {
     let [small, middle, large] = contents();
     stored(blobs.put(small).await?.hash);
@@ -76,7 +76,7 @@ async fn work(blobs: &Blobs, mut stored: impl FnMut(Hash)) -> Result<(), BlobErr
     Ok(())
 }
 
-/// Whole or absent, nothing left over, and everything can be stored again.
+/// Checks that blobs are complete or absent, nothing is left over, and everything can be stored again.
 async fn check(dir: &TempDir, acknowledged: &[Hash], collected: bool) {
     let blobs = dir.blobs();
     assert_eq!(dir.temps(), [] as [PathBuf; 0]);
@@ -100,7 +100,7 @@ async fn check(dir: &TempDir, acknowledged: &[Hash], collected: bool) {
     assert_eq!(dir.temps(), [] as [PathBuf; 0]);
 }
 
-/// Not a test by itself: the process that crashes at a point.
+/// Helper process, not a test: crashes at a point.
 #[test]
 fn crashing() {
     let Some((folder, point)) = std::env::var_os(FOLDER).zip(std::env::var(POINT).ok()) else { return };
@@ -108,9 +108,9 @@ fn crashing() {
     // SAFETY: sets a limit of this process from a valid struct: crashes on purpose need no core file.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
     let (point, nth) = point.split_once(':').unwrap();
-    let faults = Nth::new(point, nth.parse().unwrap(), Fault::Crash);
+    let faults = FaultAtNth::new(point, nth.parse().unwrap(), Fault::Crash);
     let mut count = 0;
-    // The test runner's line has no end yet.
+    // Ends the line that the test runner has begun.
     print_line("");
     run(async {
         let blobs = Blobs::open(Path::new(&folder), faults).unwrap();
@@ -133,7 +133,7 @@ fn print_line(line: &str) {
     out.flush().unwrap();
 }
 
-/// What a child acknowledged.
+/// The hashes that a child acknowledged.
 fn acknowledged_hashes(lines: &[String]) -> Vec<Hash> {
     lines.iter().filter_map(|line| Hash::parse(line.strip_prefix("ack ")?)).collect()
 }
@@ -168,7 +168,7 @@ fn a_crash_at_any_point_leaves_every_blob_whole_or_absent() {
 }
 
 #[test]
-fn a_failure_at_any_point_is_told_and_leaves_nothing_behind() {
+fn a_failure_at_any_point_is_reported_and_leaves_nothing_behind() {
     let mut failures = BTreeMap::new();
     for point in POINTS {
         for nth in 1.. {
@@ -176,15 +176,15 @@ fn a_failure_at_any_point_is_told_and_leaves_nothing_behind() {
             let (mut acknowledged, mut count) = (Vec::new(), 0);
             let done = run(async {
                 let blobs =
-                    Blobs::open(&dir.path().join("blobs"), Nth::new(point, nth, Fault::Fail)).unwrap();
+                    Blobs::open(&dir.path().join("blobs"), FaultAtNth::new(point, nth, Fault::Fail)).unwrap();
                 let stored = |hash| {
                     acknowledged.push(hash);
                     count += 1;
                 };
                 let done = work(&blobs, stored).await;
-                // Not only after a restart: the store that failed has cleaned up.
+                // The failed store itself has cleaned up, not only a restarted one.
                 let until = Instant::now() + Duration::from_secs(5);
-                while point != "blob.set_aside" && !dir.temps().is_empty() {
+                while point != "blob.moved" && !dir.temps().is_empty() {
                     assert!(Instant::now() < until, "{point}:{nth} left {:?}", dir.temps());
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
@@ -199,7 +199,7 @@ fn a_failure_at_any_point_is_told_and_leaves_nothing_behind() {
     assert_eq!(failures.len(), POINTS.len(), "{failures:?}");
 }
 
-/// Not a test by itself: the process that gets killed. Stores blobs of many sizes until then.
+/// Helper process, not a test: stores blobs of many sizes until it is killed.
 #[test]
 fn victim() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -275,20 +275,20 @@ fn kill_9_at_any_moment_loses_no_acknowledged_blob() {
         );
     });
     assert!(acknowledged.len() as u64 > KILLS, "only {} blobs: nothing was tested", acknowledged.len());
-    assert!(left_over > 0, "no kill came in the middle of anything");
+    assert!(left_over > 0, "no kill interrupted a write");
 }
 
-/// Kills so long after the first acknowledgement. Gives what was said until then.
+/// Kills the child `delay` after its first acknowledgement. Returns its output.
 fn kill_after(child: &mut Child, delay: Duration) -> Vec<String> {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut heard: Vec<String> = Vec::new();
-    while !heard.iter().any(|line| line.starts_with("ack ")) {
-        heard.push(lines.next().expect("the child ended by itself").unwrap());
+    let mut output: Vec<String> = Vec::new();
+    while !output.iter().any(|line| line.starts_with("ack ")) {
+        output.push(lines.next().expect("the child ended by itself").unwrap());
     }
     std::thread::sleep(delay);
     child.kill().unwrap();
-    // A last line that was cut short was not acknowledged.
-    heard.extend(lines.map_while(Result::ok));
+    // An incomplete last line is not an acknowledgement.
+    output.extend(lines.map_while(Result::ok));
     child.wait().unwrap();
-    heard
+    output
 }

@@ -1,4 +1,4 @@
-//! What a disk, a person or a crash may do to the files, and that no wrong byte is ever handed out.
+//! Files damaged by a disk, a person or a crash: no wrong byte is ever returned.
 
 use super::*;
 use std::fs;
@@ -12,7 +12,7 @@ fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
 
-/// First, last and neighbours of every group's border, and something in the middle.
+/// Offsets around the border of every group, and one in the middle.
 fn offsets(size: usize, step: usize) -> Vec<u64> {
     let mut offsets = Vec::new();
     for border in (0..=size).step_by(step).chain([size]) {
@@ -42,7 +42,7 @@ fn a_flipped_bit_is_found_wherever_it_is_and_the_rest_stays_readable() {
                 let damaged = BlobError::Damaged { hash, at: group };
                 assert_eq!(read_all(&blobs, &hash, None).await, Err(damaged.clone()), "{size} {offset}");
                 let whole = blobs.get(&hash, u64::MAX).await.unwrap_err();
-                // The last group proves the size, so that nothing can be read when it is gone.
+                // The last group verifies the size, so that nothing can be read when it is damaged.
                 let last = size as u64 - group <= GROUP;
                 assert!(whole == damaged || last && matches!(whole, BlobError::Damaged { .. }), "{whole:?}");
                 let one = blobs.reader(&hash, Some(offset..offset + 1)).await;
@@ -140,7 +140,7 @@ fn a_file_of_another_length_or_of_another_blob_is_found() {
 }
 
 #[test]
-fn a_damaged_or_missing_tree_is_made_again_from_the_data() {
+fn a_damaged_or_missing_tree_is_rebuilt_from_the_data() {
     run(async {
         let dir = TempDir::new();
         let blobs = dir.blobs();
@@ -180,7 +180,7 @@ fn a_damaged_or_missing_tree_is_made_again_from_the_data() {
         }
         assert!(got == bytes && fs::read(&tree).unwrap() == right);
 
-        // Nothing can be proven when both are damaged.
+        // Nothing can be verified when both are damaged.
         flip(&dir.file(&hash, "blob"), 3);
         fs::remove_file(&tree).unwrap();
         let nothing = Err(BlobError::Damaged { hash, at: 0 });
@@ -209,14 +209,14 @@ fn planted_links_and_pipes_are_neither_followed_nor_waited_for() {
             blobs.verify().await.unwrap().damaged[..],
             [Damage { flaw: Flaw::Unreadable(_), .. }]
         ));
-        // Collection leaves it for people to look at.
+        // Collection leaves it for inspection.
         let later = Timestamp::from_unix_ms(u64::MAX);
         blobs.collect(&mut |_| false, Duration::ZERO, later).await.unwrap();
         assert!(file.is_symlink());
         assert_eq!(blobs.put(bytes.clone()).await.unwrap().hash, hash);
         assert!(!file.is_symlink() && blobs.get(&hash, u64::MAX).await.unwrap() == bytes);
 
-        // A tree behind a link is no tree, even the right one.
+        // A tree behind a symbolic link is ignored, even a correct one.
         fs::rename(&tree, dir.path().join("tree")).unwrap();
         symlink(dir.path().join("tree"), &tree).unwrap();
         assert!(read_all(&blobs, &hash, None).await.unwrap() == bytes && !tree.is_symlink());
@@ -225,7 +225,7 @@ fn planted_links_and_pipes_are_neither_followed_nor_waited_for() {
         assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
         assert_eq!(blobs.get(&hash, u64::MAX).await, Err(damaged));
 
-        // A shard behind a link: nothing is read or written there.
+        // A shard behind a symbolic link: nothing is read or written there.
         let shard = file.parent().unwrap();
         fs::rename(shard, dir.path().join("shard")).unwrap();
         fs::rename(&outside, dir.path().join("shard").join(file.file_name().unwrap())).unwrap();
@@ -234,16 +234,16 @@ fn planted_links_and_pipes_are_neither_followed_nor_waited_for() {
         assert!(matches!(blobs.put(bytes.clone()).await, Err(BlobError::Io(_))));
         drop(blobs);
 
-        // What lies in tmp/ is removed, never what it points to.
-        let kept = dir.path().join("kept");
-        fs::write(&kept, "x").unwrap();
-        symlink(&kept, dir.path().join("blobs/tmp/a.part")).unwrap();
+        // Symbolic links in tmp/ are removed, never their targets.
+        let target = dir.path().join("target");
+        fs::write(&target, "x").unwrap();
+        symlink(&target, dir.path().join("blobs/tmp/a.part")).unwrap();
         fs::create_dir(dir.path().join("blobs/tmp/b.part")).unwrap();
         dir.blobs();
         assert_eq!(dir.temps(), [dir.path().join("blobs/tmp/b.part")]);
-        assert_eq!(fs::read(&kept).unwrap(), b"x");
+        assert_eq!(fs::read(&target).unwrap(), b"x");
         fs::remove_file(dir.path().join("blobs/pins")).unwrap();
-        symlink(&kept, dir.path().join("blobs/pins")).unwrap();
+        symlink(&target, dir.path().join("blobs/pins")).unwrap();
         assert!(Blobs::open(&dir.path().join("blobs"), Arc::new(NoFaults)).is_err());
     });
 }

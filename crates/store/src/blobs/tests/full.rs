@@ -1,11 +1,11 @@
-//! A full disk: what cannot be stored says so and leaves nothing, and what was stored is intact.
+//! A full disk: storing fails and leaves nothing behind, and stored blobs are intact.
 
 use super::*;
 use std::process::{Command, Stdio};
 
 const DISK: &str = "TOOLYARD_TEST_BLOBS_DISK";
 
-/// Not a test by itself: runs inside a mount namespace where the folder is a small file system.
+/// Helper process, not a test: runs in a mount namespace where the folder is a small file system.
 #[test]
 fn on_a_small_disk() {
     let Some(disk) = std::env::var_os(DISK) else { return };
@@ -16,8 +16,8 @@ fn on_a_small_disk() {
 
 async fn fill_and_free(dir: &TempDir) {
     let blobs = dir.blobs();
-    let kept = Bytes::from(sample(5 * G, 1));
-    let hash = blobs.put(kept.clone()).await.unwrap().hash;
+    let first = Bytes::from(sample(5 * G, 1));
+    let hash = blobs.put(first.clone()).await.unwrap().hash;
 
     // Larger than the disk, all at once and in pieces.
     let large = Bytes::from(sample(6 << 20, 2));
@@ -35,7 +35,7 @@ async fn fill_and_free(dir: &TempDir) {
     assert_eq!(dir.temps(), [] as [PathBuf; 0]);
 
     // Fill it with blobs, then to the last byte.
-    let mut stored = vec![(hash, kept.clone())];
+    let mut stored = vec![(hash, first.clone())];
     let refusal = loop {
         let bytes = Bytes::from(sample(70_000, 10 + stored.len() as u64));
         match blobs.put(bytes.clone()).await {
@@ -58,23 +58,23 @@ async fn fill_and_free(dir: &TempDir) {
         assert!(blobs.verify().await.unwrap().damaged.is_empty());
     };
     intact(&blobs).await;
-    // What is there already needs no room, and a second process can open the store.
-    assert_eq!(blobs.put(kept.clone()).await.unwrap().hash, hash);
+    // Storing an existing blob needs no space, and a second process can open the store.
+    assert_eq!(blobs.put(first.clone()).await.unwrap().hash, hash);
     intact(&dir.blobs()).await;
-    // A tree that is missing cannot be made again here: no room, which is not damage. Whole, the blob can be read.
+    // A missing tree cannot be rebuilt without space, which is not damage. The whole blob can still be read.
     std::fs::rename(dir.file(&hash, "tree"), dir.path().join("tree")).unwrap();
     assert_eq!(blobs.reader(&hash, None).await.err(), Some(BlobError::Full));
-    assert!(blobs.get(&hash, u64::MAX).await.unwrap() == kept);
+    assert!(blobs.get(&hash, u64::MAX).await.unwrap() == first);
     std::fs::rename(dir.path().join("tree"), dir.file(&hash, "tree")).unwrap();
 
-    // Collecting makes room.
+    // Collecting frees space.
     let later = Timestamp::from_unix_ms(u64::MAX);
     let gone = blobs.collect(&mut |live| *live == hash, Duration::ZERO, later).await.unwrap();
     assert_eq!((gone.removed as usize, gone.kept), (stored.len() - 1, 1));
     let again = Bytes::from(sample(200_000, 99));
     assert_eq!(blobs.put(again.clone()).await.unwrap().hash, hash_of(&again));
     assert!(blobs.get(&hash_of(&again), u64::MAX).await.unwrap() == again);
-    assert!(read_all(&blobs, &hash, None).await.unwrap() == kept);
+    assert!(read_all(&blobs, &hash, None).await.unwrap() == first);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_full_disk_refuses_new_blobs_and_keeps_the_others() {
     let probe = format!("mount -t tmpfs tmpfs '{}'", dir.path().display());
     let allowed = Command::new("unshare").args([flags, "sh", "-c", &probe]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this system lets us mount nothing, so there is no small disk to fill");
+        eprintln!("skipped: mounting is not permitted here, so there is no small disk to fill");
         return;
     }
     let output = Command::new("unshare")

@@ -1,4 +1,4 @@
-//! The blob store on real files, through real processes where a crash or a full disk is the point.
+//! The blob store on real files; crashes and full disks are tested with real processes.
 
 mod concurrent;
 mod content;
@@ -15,7 +15,7 @@ use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
 
 const G: usize = GROUP as usize;
 
-/// A folder of its own, gone afterwards.
+/// A temporary folder, removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -26,7 +26,7 @@ impl TempDir {
         TempDir(path)
     }
 
-    /// On a file system in memory, where there is one.
+    /// On an in-memory file system, if there is one.
     fn in_memory() -> TempDir {
         let id = new_id(&SystemClock, &SystemRandom);
         let path = Path::new("/dev/shm").join(format!("toolyard-blobs-{id}"));
@@ -59,7 +59,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Bytes that repeat nowhere near a group's length; another seed gives others.
+/// Pseudo-random bytes; another seed gives others.
 fn sample(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut out = Vec::with_capacity(len + 8);
@@ -77,7 +77,7 @@ fn hash_of(bytes: &[u8]) -> Hash {
     Hash::from_bytes(blake3::hash(bytes).into())
 }
 
-/// Everything a reader gives, or the error it ends with.
+/// Everything a reader returns, or the error it ends with.
 async fn read_all(blobs: &Blobs, hash: &Hash, range: Option<Range<u64>>) -> Result<Vec<u8>, BlobError> {
     let mut reader = blobs.reader(hash, range).await?;
     let mut out = Vec::new();
@@ -94,7 +94,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
 }
 
-/// A command for this very test binary that runs only `test`, which does nothing unless a variable tells it to.
+/// A command that runs only `test` of this test binary; it does nothing unless its variables are set.
 fn helper(test: &str) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "--test-threads=1", test]);

@@ -1,6 +1,6 @@
-//! Changes of one job, each inside the transaction it is called in, with its event.
+//! Updates of one job with their events, within the caller's transaction.
 //!
-//! All checks come before the first write: the changes are run without a savepoint.
+//! All checks come before the first write, because updates run without a savepoint.
 
 use super::TxEffects;
 use super::row::{self, LeaseRow, state_code, timing_code};
@@ -20,9 +20,7 @@ pub fn create(connection: &Connection, effects: &TxEffects, new: &NewJob) -> Res
         if let Some(id) = id {
             return match row::get(connection, id)? {
                 Some(job) => Ok(Created::Existing(Box::new(job))),
-                None => {
-                    Err(StoreError::Broken(format!("the index names a job {id} that is not there")).into())
-                }
+                None => Err(StoreError::Broken(format!("the index refers to missing job {id}")).into()),
             };
         }
     }
@@ -118,8 +116,8 @@ pub fn cancel(
     if job.state.is_finished() {
         return Ok(job.state);
     }
-    let mut wish = connection.prepare_cached("UPDATE job SET cancel_requested = 1 WHERE id = ?1")?;
-    wish.execute([id.as_bytes()])?;
+    let mut request = connection.prepare_cached("UPDATE job SET cancel_requested = 1 WHERE id = ?1")?;
+    request.execute([id.as_bytes()])?;
     if job.state != JobState::Pending {
         return Ok(job.state);
     }
@@ -127,7 +125,7 @@ pub fn cancel(
     Ok(JobState::Cancelled)
 }
 
-/// The end of a job that no worker ended.
+/// Ends a job that no worker finished.
 pub fn end_without_outcome(
     connection: &Connection,
     effects: &TxEffects,
@@ -139,7 +137,7 @@ pub fn end_without_outcome(
     record_transition(connection, effects, id, job, (state, now))
 }
 
-/// Counts and tells that a job has left the state of `job` for another.
+/// Updates the counts and appends the event for a change from `job.state` to `state`.
 pub fn record_transition(
     connection: &Connection,
     effects: &TxEffects,
@@ -177,7 +175,7 @@ fn insert(connection: &Connection, new: &NewJob) -> Result<(), SqliteError> {
     ];
     match connection.prepare_cached(sql)?.execute(values) {
         Ok(_) => Ok(()),
-        // The key was looked for in this transaction, so it is the id.
+        // The key was checked in this transaction, so the conflict is the id.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
             Ok(job_rules::id_taken(new.id)?)
         }

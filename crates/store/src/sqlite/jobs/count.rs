@@ -1,6 +1,6 @@
-//! How many jobs are in which state, kept beside them: counting rows anew for each new job would cost more than it.
+//! Counters of jobs by state: counting rows for each new job would cost more than creating it.
 //!
-//! A group of changes shares one transaction, so it reads a caller's row once and writes it once, before the commit.
+//! A group of writes shares one transaction, so a caller's row is read and written once per group.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub const TABLES: &str = "
 const READ: &str = "SELECT pending, running, input_required, complete, failed, cancelled, unknown
     FROM job_count WHERE scope = ?1";
 
-/// All callers together. A caller's own scope begins with `=`, so no name can be this.
+/// Scope of all callers together. A caller's own scope begins with `=`, so the two never collide.
 const ALL: &str = "";
 
 /// In the order of `JobState::ALL`.
@@ -39,7 +39,7 @@ pub fn by_state(
     Ok(JobState::ALL.into_iter().zip(numbers).filter(|&(_, jobs)| jobs > 0).collect())
 }
 
-/// The counts as the transaction under way leaves them. Only the writer's thread uses them.
+/// The counts within the open transaction. Only the writer thread uses them.
 #[derive(Default)]
 pub struct Counts(Mutex<PendingCounts>);
 
@@ -57,14 +57,14 @@ struct CountRow {
 }
 
 impl Counts {
-    /// Jobs that are not over: of everyone, and of the caller.
+    /// Open jobs of all callers, and of this caller.
     pub fn open(&self, connection: &Connection, identity: &str) -> rusqlite::Result<(u64, u64)> {
         let mut pending = self.pending();
         let (all, own) = pending.both(connection, identity)?;
         Ok((all.open(), own.open()))
     }
 
-    /// A job came into a state, or left one, or both. Nothing can be taken back afterwards but the whole transaction.
+    /// Counts a job that entered a state, left one, or both. Only a rollback of the transaction undoes it.
     pub fn record_transition(
         &self,
         connection: &Connection,
@@ -83,7 +83,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Puts what has changed into the table: the last of a transaction's writes.
+    /// Writes changed counts to the table, as the last step of a transaction.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let pending = std::mem::take(&mut *self.pending());
         if let Some(all) = pending.all {
@@ -95,8 +95,8 @@ impl Counts {
         Ok(())
     }
 
-    /// The transaction is no more: other processes may write before the next.
-    pub fn forget(&self) {
+    /// Discards the counts after a rollback: other processes may write before the next transaction.
+    pub fn discard(&self) {
         *self.pending() = PendingCounts::default();
     }
 
@@ -106,7 +106,7 @@ impl Counts {
 }
 
 impl PendingCounts {
-    /// The counts of everyone and of the caller, read from the table the first time.
+    /// The counts of all callers and of this caller, read from the table on first use.
     fn both(
         &mut self,
         connection: &Connection,
@@ -132,7 +132,7 @@ impl CountRow {
         open.map(|(&number, _)| number as u64).sum()
     }
 
-    /// A caller whose last job is gone leaves no row behind.
+    /// Deletes the row when all counts are zero.
     fn write(&self, connection: &Connection, scope: &str) -> rusqlite::Result<()> {
         if !self.changed {
             return Ok(());
@@ -148,7 +148,7 @@ impl CountRow {
     }
 }
 
-/// Nothing but zeros when there is no row.
+/// All zeros when there is no row.
 fn stored(connection: &Connection, scope: &str) -> rusqlite::Result<StateCounts> {
     let read = |row: &Row| {
         let mut numbers = StateCounts::default();

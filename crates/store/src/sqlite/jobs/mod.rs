@@ -1,4 +1,4 @@
-//! Jobs in a table, with counters beside it. What a change does is in `change`, taking over in `recover`.
+//! Jobs in a table, with counters. `change` updates one job; `recover` takes over and expires many.
 
 mod change;
 pub mod count;
@@ -55,7 +55,7 @@ pub struct Jobs {
     effects: TxEffects,
 }
 
-/// What a change of a job writes besides its row.
+/// What an update of a job writes besides its row.
 #[derive(Clone)]
 struct TxEffects {
     log: EventLog,
@@ -63,7 +63,7 @@ struct TxEffects {
 }
 
 impl Jobs {
-    /// Their events go where `events` is.
+    /// Job events are appended to `events`.
     pub fn new(database: Arc<Database>, events: &Events) -> Jobs {
         let effects = TxEffects { log: events.log(), counts: database.counts().clone() };
         Jobs { database, effects }

@@ -1,4 +1,4 @@
-//! What is done to many jobs at once: taking over from a dead worker, removing what is due.
+//! Operations on many jobs: taking over from a dead worker, deleting expired jobs.
 
 use super::row::{self, LeaseRow, read_state};
 use super::{TxEffects, change};
@@ -73,7 +73,7 @@ fn requeue(
         progress_total = NULL, progress_message = NULL WHERE id = ?1";
     let values = params![lease.id.as_bytes(), lease.owner.as_bytes(), number(lease.fence)];
     connection.prepare_cached(sql)?.execute(values)?;
-    // A job that had not begun changes hands, not its state.
+    // A pending job changes its owner, not its state.
     if job.state != JobState::Pending {
         change::record_transition(connection, effects, lease.id, job, (JobState::Pending, now))?;
     }

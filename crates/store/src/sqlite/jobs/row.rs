@@ -38,7 +38,7 @@ pub fn job(row: &Row) -> rusqlite::Result<Job> {
     })
 }
 
-/// What a change must know of a job before it is made.
+/// The columns that an update checks before it writes.
 pub struct LeaseRow {
     pub state: JobState,
     pub owner: Id,
@@ -64,7 +64,7 @@ impl LeaseRow {
         connection.prepare_cached(sql)?.query_row([id.as_bytes()], read).optional()
     }
 
-    /// The job of a lease that is in force.
+    /// The job of a valid lease.
     pub fn for_lease(connection: &Connection, lease: Lease) -> rusqlite::Result<Option<LeaseRow>> {
         let lease_row = LeaseRow::load(connection, lease.id)?;
         Ok(lease_row
@@ -72,7 +72,7 @@ impl LeaseRow {
     }
 }
 
-/// What is on disk; never renumber. Below 3 is what is not over: the tables' indexes say so too.
+/// Stored on disk; never renumber. Codes below 3 are open jobs; the indexes of the table rely on it.
 pub fn state_code(state: JobState) -> i64 {
     match state {
         JobState::Pending => 0,
@@ -89,11 +89,11 @@ pub fn read_state(row: &Row, column: usize) -> rusqlite::Result<JobState> {
     let code = row.get(column)?;
     match JobState::ALL.into_iter().find(|&state| state_code(state) == code) {
         Some(state) => Ok(state),
-        None => unknown_code("state of a job", code, column),
+        None => unknown_code("job state", code, column),
     }
 }
 
-/// What is on disk; never renumber.
+/// Stored on disk; never renumber.
 pub fn timing_code(timing: Timing) -> i64 {
     match timing {
         Timing::Sync => 0,
@@ -108,7 +108,7 @@ fn read_timing(row: &Row, column: usize) -> rusqlite::Result<Timing> {
     let code = row.get(column)?;
     match Timing::ALL.into_iter().find(|&timing| timing_code(timing) == code) {
         Some(timing) => Ok(timing),
-        None => unknown_code("timing of a job", code, column),
+        None => unknown_code("job timing", code, column),
     }
 }
 
@@ -116,7 +116,7 @@ fn read_time(row: &Row, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(|ms| Timestamp::from_unix_ms(ms as u64)))
 }
 
-/// Three columns from here.
+/// Reads three columns, starting at `column`.
 fn read_progress(row: &Row, column: usize) -> rusqlite::Result<Option<Progress>> {
     let Some(done) = row.get(column)? else { return Ok(None) };
     Ok(Some(Progress { done, total: row.get(column + 1)?, message: row.get(column + 2)? }))

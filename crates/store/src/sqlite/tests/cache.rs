@@ -1,4 +1,4 @@
-//! The cache over its file: what survives, what is dropped, how large it becomes.
+//! The cache on its file: what survives, what is dropped, how large it becomes.
 
 use super::TempDir;
 use crate::audit::tests::{FakeClock, spec};
@@ -52,11 +52,11 @@ fn a_changed_byte_in_a_row_drops_the_row() {
     assert_eq!(cache.get(&key(2)), Some(result("\"other\"")));
     let file = rusqlite::Connection::open(folder.file()).unwrap();
     let rows: i64 = file.query_row("SELECT COUNT(*) FROM cache", [], |row| row.get(0)).unwrap();
-    assert_eq!(rows, 1, "the broken row is gone");
+    assert_eq!(rows, 1, "the damaged row is deleted");
 }
 
 #[test]
-fn a_file_that_is_no_database_is_made_anew() {
+fn a_file_that_is_no_database_is_recreated() {
     let folder = TempDir::fresh();
     std::fs::write(folder.file(), vec![0x5a; 10_000]).unwrap();
     let (cache, _) = open(&folder, Options::default());
@@ -83,5 +83,5 @@ fn the_bound_in_bytes_holds() {
     cache.put(&key(1000), &result(&format!("\"{}\"", "y".repeat(90_000))));
     drop(cache);
     let (cache, _) = open(&folder, options);
-    assert_eq!(cache.get(&key(1000)), None, "one result may not push out all the others");
+    assert_eq!(cache.get(&key(1000)), None, "one result may not evict all the others");
 }

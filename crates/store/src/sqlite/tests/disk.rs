@@ -1,4 +1,4 @@
-//! A disk that is really full, and a log that would grow.
+//! A disk that is really full, and the size of the WAL.
 
 use super::{TempDir, example};
 use crate::sqlite::{Database, Events, Jobs, NoFaults, RING};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use toolyard_engine::stores::{Created, Durability, EventQuery, EventStore, JobStore, NewJob, StoreError};
 use toolyard_protocol::Payload;
 
-/// Puts a small disk over the folder, for this thread and those it starts. False where that is refused.
+/// Mounts a small file system over the folder, for this thread and those it starts. False if not permitted.
 fn mount_small_disk(folder: &Path) -> bool {
     let target = CString::new(folder.as_os_str().as_bytes()).unwrap();
-    // SAFETY: all pointers are to texts that live through the calls; only this thread's view of mounts changes.
+    // SAFETY: all pointers are to strings that outlive the calls; only this thread's mount namespace changes.
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -40,10 +40,10 @@ fn fill(file: &Path) {
 }
 
 #[test]
-fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
+fn a_full_disk_refuses_whole_changes_and_free_space_brings_the_store_back() {
     let folder = TempDir::fresh();
     if !mount_small_disk(&folder.0) {
-        eprintln!("mounts are refused here: the full disk is not tested");
+        eprintln!("skipped: mounting is not permitted here, so the full disk is not tested");
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -51,7 +51,7 @@ fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
         let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
         let events = Events::new(database.clone(), RING);
         let jobs = Jobs::new(database.clone(), &events);
-        let (mut next, mut kept) = (0, Vec::new());
+        let (mut next, mut stored) = (0, Vec::new());
         for round in 1..=3 {
             let ballast = folder.0.join("ballast");
             fill(&ballast);
@@ -68,7 +68,7 @@ fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
                     })
                     .await
                 {
-                    Ok(Created::New(lease)) => kept.push(lease.id),
+                    Ok(Created::New(lease)) => stored.push(lease.id),
                     Ok(other) => panic!("{other:?}"),
                     Err(error) => {
                         assert_eq!(error, StoreError::Full, "round {round}");
@@ -80,7 +80,7 @@ fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
             std::fs::remove_file(&ballast).unwrap();
             next += 1;
             assert!(matches!(jobs.create(example(next)).await, Ok(Created::New(_))), "round {round}");
-            kept.push(id(next));
+            stored.push(id(next));
         }
         database.close().await;
         let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
@@ -88,22 +88,22 @@ fn a_full_disk_refuses_whole_changes_and_room_brings_the_store_back() {
         let jobs = Jobs::new(database.clone(), &events);
         for n in 1..=next {
             let there = jobs.get(id(n)).await.unwrap().is_some();
-            assert_eq!(there, kept.contains(&id(n)), "job {n}");
+            assert_eq!(there, stored.contains(&id(n)), "job {n}");
         }
         let all = EventQuery { after: Some(0), limit: 10_000, ..EventQuery::default() };
-        assert_eq!(events.read(all).await.unwrap().events.len(), kept.len());
+        assert_eq!(events.read(all).await.unwrap().events.len(), stored.len());
         database.close().await;
     });
 }
 
 #[tokio::test]
-async fn the_log_is_emptied_as_it_goes() {
+async fn the_wal_stays_small() {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let make = |connection: &rusqlite::Connection| {
+    let create = |connection: &rusqlite::Connection| {
         Ok(connection.execute_batch("CREATE TABLE big (n INTEGER PRIMARY KEY, bytes BLOB) STRICT")?)
     };
-    database.write(Durability::Written, make).await.unwrap();
+    database.write(Durability::Written, create).await.unwrap();
     for _ in 0..300 {
         let replace = |connection: &rusqlite::Connection| {
             connection.execute("INSERT OR REPLACE INTO big VALUES (1, randomblob(262144))", [])?;
@@ -112,9 +112,9 @@ async fn the_log_is_emptied_as_it_goes() {
         database.write(Durability::Written, replace).await.unwrap();
         database.read(|connection| Ok(connection.execute_batch("SELECT count(*) FROM big")?)).await.unwrap();
     }
-    let mut log = folder.file().into_os_string();
-    log.push("-wal");
-    let length = std::fs::metadata(log).unwrap().len();
-    assert!(length < 20 << 20, "75 MiB were written, and the log has {length} bytes");
+    let mut wal = folder.file().into_os_string();
+    wal.push("-wal");
+    let length = std::fs::metadata(wal).unwrap().len();
+    assert!(length < 20 << 20, "75 MiB were written, and the WAL has {length} bytes");
     database.close().await;
 }

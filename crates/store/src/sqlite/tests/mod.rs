@@ -1,4 +1,4 @@
-//! The database below the stores: groups, failures, crashes, versions, budgets, several openers.
+//! The database below the stores: group commit, failures, crashes, migrations, budgets, several processes.
 
 mod cache;
 mod disk;
@@ -18,7 +18,7 @@ use toolyard_engine::stores::Durability::{Synced, Written};
 use toolyard_engine::stores::{EventStore, JobEnd, JobStore, Lease, NewEvent, NewJob, StoreError};
 use toolyard_protocol::{Identity, JobState, Payload, Progress, Timing};
 
-/// A folder of its own for each test, removed with it.
+/// A temporary folder, removed on drop.
 pub struct TempDir(pub PathBuf);
 
 impl TempDir {
@@ -43,7 +43,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Does `fault` at one point, after passing it `skip` times; holds the writer at `woken` while the gate is shut.
+/// Injects `fault` at one point after `skip` passes; blocks the writer at `woken` while shut.
 struct FaultPlan {
     point: &'static str,
     skip: AtomicUsize,
@@ -139,7 +139,7 @@ async fn together(database: &Database, plan: &FaultPlan, changes: &[i64]) -> Vec
     plan.shut(true);
     let all = join_all(changes.iter().map(|&number| database.write(Written, insert(number))));
     let open = async { plan.shut(false) };
-    // join! polls in order: everything is queued when the gate opens.
+    // join! polls in order: everything is queued when the writer is released.
     tokio::join!(all, open).0
 }
 
@@ -174,9 +174,9 @@ async fn a_checked_change_fails_alone_before_it_writes_and_with_its_group_after(
     let database = Database::open(&folder.file(), plan.clone()).unwrap();
     table(&database).await;
     let refuse = |_: &Connection| Err::<i64, _>(StoreError::Invalid("no".into()).into());
-    for (last, kept) in [(1, vec![1, 2]), (-3, vec![1, 2])] {
+    for (last, stored) in [(1, vec![1, 2]), (-3, vec![1, 2])] {
         plan.shut(true);
-        // A row that is there already fails before anything is written; a negative one afterwards.
+        // A duplicate row fails before anything is written, a negative one afterwards.
         let group = async {
             tokio::join!(
                 database.write_checked(Written, refuse),
@@ -194,7 +194,7 @@ async fn a_checked_change_fails_alone_before_it_writes_and_with_its_group_after(
             let all = Err(StoreError::Invalid("negative".into()));
             assert_eq!(answers, (all.clone(), all.clone(), all.clone(), all));
         }
-        assert_eq!(numbers(&database).await, kept);
+        assert_eq!(numbers(&database).await, stored);
     }
     database.close().await;
 }
@@ -265,10 +265,10 @@ async fn events_of_another_process_end_a_wait() {
     let folder = TempDir::fresh();
     let here = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     let there = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-    let (heard, told) = (Events::new(here.clone(), RING), Events::new(there.clone(), RING));
-    let jobs = Jobs::new(there.clone(), &told);
+    let (waiting, appending) = (Events::new(here.clone(), RING), Events::new(there.clone(), RING));
+    let jobs = Jobs::new(there.clone(), &appending);
     let since = Instant::now();
-    let waits = join_all((0..10).map(|_| heard.wait(0, Duration::from_secs(3600))));
+    let waits = join_all((0..10).map(|_| waiting.wait(0, Duration::from_secs(3600))));
     let (waited, _) = tokio::join!(waits, async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         jobs.create(example(1)).await.unwrap()
@@ -276,7 +276,7 @@ async fn events_of_another_process_end_a_wait() {
     assert!(waited.iter().all(Result::is_ok), "{waited:?}");
     assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
     here.close().await;
-    assert_eq!(heard.wait(1, Duration::from_secs(3600)).await, Err(StoreError::Stopped));
+    assert_eq!(waiting.wait(1, Duration::from_secs(3600)).await, Err(StoreError::Stopped));
     there.close().await;
 }
 
@@ -296,9 +296,9 @@ async fn after_a_crash_at_any_point_the_file_holds_whole_groups_and_all_that_was
         database.close().await;
 
         let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
-        let kept = numbers(&database).await;
+        let stored = numbers(&database).await;
         let past = ["after commit", BETWEEN_ANSWERS].contains(&point);
-        assert_eq!(kept, if past { vec![1, 2, 3] } else { vec![] }, "{point}");
+        assert_eq!(stored, if past { vec![1, 2, 3] } else { vec![] }, "{point}");
         let answered = results.iter().filter(|result| result.is_ok()).count();
         assert_eq!(answered, usize::from(point == BETWEEN_ANSWERS), "{point}");
         database.close().await;
@@ -306,13 +306,14 @@ async fn after_a_crash_at_any_point_the_file_holds_whole_groups_and_all_that_was
 }
 
 #[tokio::test]
-async fn a_step_that_fails_for_want_of_space_refuses_its_group_and_the_next_goes_through() {
-    for (point, kept) in [(BEFORE_BEGIN, vec![7]), (AFTER_CHANGE, vec![1, 3, 7]), (BEFORE_COMMIT, vec![7])] {
+async fn a_step_without_disk_space_fails_its_group_and_the_next_succeeds() {
+    for (point, stored) in [(BEFORE_BEGIN, vec![7]), (AFTER_CHANGE, vec![1, 3, 7]), (BEFORE_COMMIT, vec![7])]
+    {
         let folder = TempDir::fresh();
         let plan = FaultPlan::new(point, if point == AFTER_CHANGE { 2 } else { 1 }, Fault::Fail);
         let database = Database::open(&folder.file(), plan.clone()).unwrap();
         table(&database).await;
-        // Fails for good from here on, so this is one group and one failing step.
+        // The fault repeats from here on, so this is one group with one failing step.
         let results =
             together(&database, &plan, if point == AFTER_CHANGE { &[1, 2] } else { &[1, 2, 3] }).await;
         assert_eq!(results[1], Err(StoreError::Full), "{point}");
@@ -322,13 +323,13 @@ async fn a_step_that_fails_for_want_of_space_refuses_its_group_and_the_next_goes
             assert_eq!(database.write(Written, insert(3)).await, Ok(3));
         }
         assert_eq!(database.write(Synced, insert(7)).await, Ok(7), "{point}");
-        assert_eq!(numbers(&database).await, kept, "{point}");
+        assert_eq!(numbers(&database).await, stored, "{point}");
         database.close().await;
     }
 }
 
 #[tokio::test]
-async fn when_sqlite_itself_runs_out_of_room_the_callers_hear_it_and_the_store_goes_on() {
+async fn when_sqlite_itself_runs_out_of_space_the_callers_get_an_error_and_the_store_goes_on() {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     let prepare = |connection: &Connection| {
@@ -365,7 +366,7 @@ async fn a_panic_in_a_change_or_a_query_is_an_error_of_that_one_alone() {
         })
         .await;
     assert!(matches!(broken, Err(StoreError::Broken(_))), "{broken:?}");
-    // More often than there are readers: each must be whole afterwards.
+    // More often than there are readers: each must still work afterwards.
     for _ in 0..8 {
         let broken = database.read(|_| -> Result<(), SqliteError> { panic!("on purpose") }).await;
         assert!(matches!(broken, Err(StoreError::Broken(_))), "{broken:?}");
@@ -427,11 +428,11 @@ fn steps_are_taken_once_in_order_all_or_none_and_newer_files_are_refused() {
     assert!(migrate::migrate_with(&mut connection, &half).is_err());
     assert_eq!(rows(&connection), 1, "a failed migration leaves nothing");
     let SqliteError(refused) = migrate::migrate_with(&mut connection, &[first]).unwrap_err();
-    assert!(refused.to_string().contains("tables of version 2, this one knows up to 1"), "{refused}");
+    assert!(refused.to_string().contains("schema version 2, supported up to 1"), "{refused}");
 }
 
 #[tokio::test]
-async fn the_file_is_private_and_the_log_is_put_away_at_the_end() {
+async fn the_file_is_private_and_closing_removes_the_wal() {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     table(&database).await;

@@ -1,4 +1,4 @@
-//! What is promised of annotations and of searching them.
+//! Conformance cases of annotations and their search.
 
 use super::stores::{Stores, assert_invalid, cases, id, new_annotation, new_artifact};
 use crate::bounds::{MAX_LIMIT, MAX_MESSAGE};
@@ -7,11 +7,11 @@ use toolyard_protocol::Id;
 
 cases! {
     an_annotation_needs_its_artifact
-    the_same_again_is_given_back
+    an_equal_annotation_is_returned
     those_of_an_artifact_come_oldest_first
     every_word_occurs_somewhere
     case_does_not_count_but_accents_do
-    a_star_matches_a_beginning
+    a_star_matches_a_prefix
     the_query_is_never_syntax
     results_come_newest_first_up_to_the_limit
     what_is_too_large_is_refused
@@ -45,7 +45,7 @@ async fn an_annotation_needs_its_artifact(stores: &Stores) {
     assert_eq!(stores.annotations.for_artifact(id(1), 10).await, Ok(vec![added]));
 }
 
-async fn the_same_again_is_given_back(stores: &Stores) {
+async fn an_equal_annotation_is_returned(stores: &Stores) {
     add_annotations(stores, &["first"]).await;
     let again = stores.annotations.add(new_annotation(0, 1, "first")).await.unwrap();
     assert_eq!(stores.annotations.for_artifact(id(1), 10).await, Ok(vec![again]));
@@ -117,7 +117,7 @@ async fn case_does_not_count_but_accents_do(stores: &Stores) {
     }
 }
 
-async fn a_star_matches_a_beginning(stores: &Stores) {
+async fn a_star_matches_a_prefix(stores: &Stores) {
     add_annotations(stores, &["melody", "melodic mood", "mel", "caramel"]).await;
     for (query, expected) in [
         ("mel*", &[2, 1, 0][..]),

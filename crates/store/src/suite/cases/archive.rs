@@ -1,4 +1,4 @@
-//! What is promised of the archive.
+//! Conformance cases of the archive.
 
 use super::stores::{Stores, assert_invalid, at, cases, id};
 use crate::bounds::{MAX_ARCHIVE_BODY, MAX_ARCHIVE_PAGE, MAX_ARCHIVE_TEXT, MAX_LIMIT};

@@ -1,4 +1,4 @@
-//! What is promised of artifacts.
+//! Conformance cases of artifacts.
 
 use super::stores::{Stores, assert_invalid, at, cases, id, new_annotation, new_artifact};
 use crate::bounds::{MAX_LABEL, MAX_LIMIT, MAX_METADATA, MAX_TAGS};
@@ -6,13 +6,13 @@ use toolyard_engine::stores::{ArtifactFilter, Lineage, NewArtifact};
 use toolyard_protocol::{Format, Id, Payload};
 
 cases! {
-    what_was_created_is_given_back
+    what_was_created_is_returned
     equal_content_makes_two_artifacts
-    the_same_again_is_given_back_and_another_is_refused
-    tags_are_sorted_without_doubles
+    an_equal_artifact_is_returned_and_another_is_refused
+    tags_are_sorted_without_duplicates
     lists_are_newest_first_and_filtered
     hashes_are_sorted_and_once_each
-    removing_takes_the_annotations_along
+    removing_an_artifact_removes_its_annotations
     what_is_too_large_or_malformed_is_refused
 }
 
@@ -31,7 +31,7 @@ fn tagged(n: u64, tags: &[&str], creator: &str) -> NewArtifact {
     new
 }
 
-async fn what_was_created_is_given_back(stores: &Stores) {
+async fn what_was_created_is_returned(stores: &Stores) {
     let lineage = Lineage {
         tags: vec!["type:midi".into()],
         creator: Some("café".into()),
@@ -58,14 +58,14 @@ async fn equal_content_makes_two_artifacts(stores: &Stores) {
     assert_eq!(listed(stores, all()).await, [id(2), id(1)]);
 }
 
-async fn the_same_again_is_given_back_and_another_is_refused(stores: &Stores) {
+async fn an_equal_artifact_is_returned_and_another_is_refused(stores: &Stores) {
     let first = stores.artifacts.create(tagged(1, &["a"], "x")).await.unwrap();
     assert_eq!(stores.artifacts.create(tagged(1, &["a", "a"], "x")).await.unwrap(), first);
     assert_invalid(stores.artifacts.create(tagged(1, &["b"], "x")).await, "fresh");
     assert_eq!(stores.artifacts.get(id(1)).await, Ok(Some(first)));
 }
 
-async fn tags_are_sorted_without_doubles(stores: &Stores) {
+async fn tags_are_sorted_without_duplicates(stores: &Stores) {
     let created = stores.artifacts.create(tagged(1, &["b", "a", "b", "B"], "x")).await.unwrap();
     assert_eq!(created.lineage.tags, ["B", "a", "b"]);
     assert_eq!(stores.artifacts.get(id(1)).await, Ok(Some(created)));
@@ -73,7 +73,7 @@ async fn tags_are_sorted_without_doubles(stores: &Stores) {
 
 async fn lists_are_newest_first_and_filtered(stores: &Stores) {
     let tags: [&[&str]; 4] = [&["a"], &["a", "b"], &["b"], &[]];
-    // In another order than their ids', and with times against it: the id decides.
+    // Created in another order than their ids, with opposite times: the id decides.
     for n in [3u64, 1, 4, 2] {
         let creator = if n % 2 == 0 { "even" } else { "odd" };
         let new = NewArtifact { now: at(10 - n), ..tagged(n, tags[n as usize - 1], creator) };
@@ -119,7 +119,7 @@ async fn hashes_are_sorted_and_once_each(stores: &Stores) {
     assert_invalid(hashes(None, MAX_LIMIT + 1).await, "limit");
 }
 
-async fn removing_takes_the_annotations_along(stores: &Stores) {
+async fn removing_an_artifact_removes_its_annotations(stores: &Stores) {
     stores.artifacts.create(tagged(1, &["a"], "x")).await.unwrap();
     let mut child = new_artifact(2);
     child.lineage.parent = Some(id(1));

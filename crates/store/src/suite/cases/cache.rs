@@ -1,4 +1,4 @@
-//! What is promised of cached results.
+//! Conformance cases of cached results.
 
 use super::rng::Rng;
 use super::stores::at;
@@ -31,7 +31,7 @@ cases! {
     rows_come_back_whole_and_the_last_one_counts
     at_most_the_bytes_stay_and_the_oldest_go_first
     the_outdated_go_before_the_old
-    a_row_over_a_quarter_is_not_kept
+    a_row_over_a_quarter_is_not_cached
 }
 
 /// Nothing is outdated.
@@ -54,9 +54,9 @@ fn rows_come_back_whole_and_the_last_one_counts(store: &mut dyn CacheStore) {
         content: Some(Payload::json("[{\"type\":\"text\",\"text\":\"yes\"}]")),
     };
     let nothing = CacheRow { created: at(6), data: None, content: Some(Payload::json("")) };
-    for kept in [packed, nothing] {
-        store.put(&key(1), kept.clone(), 1 << 20, all());
-        assert_eq!(store.get(&key(1)), Some(kept));
+    for row in [packed, nothing] {
+        store.put(&key(1), row.clone(), 1 << 20, all());
+        assert_eq!(store.get(&key(1)), Some(row));
         assert_eq!(store.get(&key(2)), None);
     }
 }
@@ -65,12 +65,12 @@ fn at_most_the_bytes_stay_and_the_oldest_go_first(store: &mut dyn CacheStore) {
     let max = 100 * row(0, 1000).size();
     for n in 0..500 {
         store.put(&key(n), row(n, 1000), max, all());
-        assert!(store.get(&key(n)).is_some(), "the newest is always kept");
+        assert!(store.get(&key(n)).is_some(), "the newest is always cached");
     }
-    let kept: Vec<u64> = (0..500).filter(|&n| store.get(&key(n)).is_some()).collect();
-    let bytes: u64 = kept.len() as u64 * row(0, 1000).size();
-    assert!(bytes <= max && bytes >= max / 2, "{} rows are kept", kept.len());
-    assert_eq!(kept, (500 - kept.len() as u64..500).collect::<Vec<_>>(), "no newer one went before an older");
+    let cached: Vec<u64> = (0..500).filter(|&n| store.get(&key(n)).is_some()).collect();
+    let bytes: u64 = cached.len() as u64 * row(0, 1000).size();
+    assert!(bytes <= max && bytes >= max / 2, "{} rows are cached", cached.len());
+    assert_eq!(cached, (500 - cached.len() as u64..500).collect::<Vec<_>>(), "the oldest are evicted first");
 }
 
 fn the_outdated_go_before_the_old(store: &mut dyn CacheStore) {
@@ -79,18 +79,18 @@ fn the_outdated_go_before_the_old(store: &mut dyn CacheStore) {
         store.put(&key(n), row(n, 1000), max, all());
     }
     store.put(&key(8), row(8, 1000), max, at(6));
-    let kept: Vec<u64> = (0..9).filter(|&n| store.get(&key(n)).is_some()).collect();
-    assert_eq!(kept, [6, 7, 8]);
+    let cached: Vec<u64> = (0..9).filter(|&n| store.get(&key(n)).is_some()).collect();
+    assert_eq!(cached, [6, 7, 8]);
 }
 
-fn a_row_over_a_quarter_is_not_kept(store: &mut dyn CacheStore) {
+fn a_row_over_a_quarter_is_not_cached(store: &mut dyn CacheStore) {
     let max = 4 * row(0, 1000).size();
     store.put(&key(1), row(1, 1000), max, all());
     store.put(&key(2), row(2, 1001), max, all());
     assert_eq!((store.get(&key(1)), store.get(&key(2))), (Some(row(1, 1000)), None));
 }
 
-/// Random puts, reopened and damaged in between: what comes back is the last row put, or nothing.
+/// Random puts, reopened and damaged in between: a get returns the last row put, or nothing.
 #[test]
 fn whatever_happens_to_the_file_no_wrong_row_is_served() {
     let mut served = 0;
@@ -138,9 +138,9 @@ fn damage(file: &Path, rng: &mut Rng) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// The model forgets no row that would fit.
+/// The model evicts no row that would fit.
 #[test]
-fn the_model_keeps_as_much_as_it_may() {
+fn the_model_caches_as_much_as_fits() {
     let mut store = crate::suite::memory::Cache::default();
     let max = 10 * row(0, 100).size();
     (0..12).for_each(|n| store.put(&key(n), row(n, 100), max, all()));

@@ -1,4 +1,4 @@
-//! What a log of events must do.
+//! Conformance cases of the event log.
 
 use super::{Subject, at, on_every_subject};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ on_every_subject!(
     events_are_numbered_from_one_and_read_back_as_they_were,
     a_page_ends_at_its_limit_and_the_next_goes_on_from_its_cursor,
     filters_choose_and_the_cursor_passes_what_they_left_out,
-    a_first_read_without_a_cursor_starts_with_what_comes,
-    beyond_its_size_the_ring_loses_the_oldest_and_says_so,
+    a_first_read_without_a_cursor_starts_after_the_newest,
+    a_full_ring_drops_the_oldest_and_reports_it,
     a_cursor_from_the_future_is_refused,
     numbers_go_on_after_a_restart,
     a_wait_ends_with_an_event_or_with_its_time,
@@ -86,17 +86,17 @@ async fn filters_choose_and_the_cursor_passes_what_they_left_out<S: Subject>() {
     assert_eq!((numbers(&cut), cut.cursor, cut.has_more), (vec![1, 3], 3, true));
 }
 
-async fn a_first_read_without_a_cursor_starts_with_what_comes<S: Subject>() {
+async fn a_first_read_without_a_cursor_starts_after_the_newest<S: Subject>() {
     let subject = filled::<S>(4, 6).await;
     let first = EventQuery { limit: 10, ..Default::default() };
     let page = read(&subject, first.clone()).await;
     assert_eq!((numbers(&page), page.cursor, page.has_more), (vec![], 6, false));
-    // With a time it starts with the oldest kept.
+    // With a time it starts with the oldest stored.
     let page = read(&subject, EventQuery { since: Some(at(50)), ..first }).await;
     assert_eq!((numbers(&page), page.cursor, page.oldest), (vec![5, 6], 6, 3));
 }
 
-async fn beyond_its_size_the_ring_loses_the_oldest_and_says_so<S: Subject>() {
+async fn a_full_ring_drops_the_oldest_and_reports_it<S: Subject>() {
     // More than the rows that SQLite removes at a time.
     let subject = filled::<S>(5, 200).await;
     let page = read(&subject, after(195)).await;

@@ -1,4 +1,4 @@
-//! What is promised of the graph.
+//! Conformance cases of the graph.
 
 use super::stores::{Stores, assert_invalid, at, cases};
 use crate::bounds::{LINKS_PER_NODE, MAX_BUDGET, MAX_HINTS, MAX_LABEL, MAX_LIMIT, MAX_TAGS};
@@ -8,13 +8,13 @@ use toolyard_engine::stores::{
 };
 
 cases! {
-    binding_makes_renames_and_adds_hints
+    binding_creates_renames_and_adds_hints
     a_tag_twice_is_once
     connections_need_both_ends_and_are_once_each
-    finding_is_by_id_and_every_part_must_fit
-    a_walk_takes_the_shortest_way_and_survives_cycles
+    nodes_are_found_by_id_and_every_part_must_match
+    a_walk_takes_the_shortest_path_and_survives_cycles
     a_walk_follows_direction_and_transport
-    a_walk_says_what_its_limits_cut_off
+    a_walk_reports_what_its_limits_cut_off
     a_walk_stops_when_its_time_is_over
     what_is_too_large_or_malformed_is_refused
 }
@@ -66,9 +66,9 @@ fn depths(walk: &Walk) -> Vec<(&str, u32)> {
     walk.found.iter().map(|found| (found.identity.id.as_str(), found.depth)).collect()
 }
 
-async fn binding_makes_renames_and_adds_hints(stores: &Stores) {
+async fn binding_creates_renames_and_adds_hints(stores: &Stores) {
     let graph = &stores.graph;
-    let made = graph.bind("synth".into(), "Jdxi".into(), vec![hint("usb", "1", 0.5)], at(5)).await.unwrap();
+    let bound = graph.bind("synth".into(), "Jdxi".into(), vec![hint("usb", "1", 0.5)], at(5)).await.unwrap();
     let expected = GraphNode {
         id: "synth".into(),
         name: "Jdxi".into(),
@@ -76,11 +76,11 @@ async fn binding_makes_renames_and_adds_hints(stores: &Stores) {
         tags: vec![],
         created: at(5),
     };
-    assert_eq!(made, expected);
+    assert_eq!(bound, expected);
     let hints =
         vec![hint("usb", "0", 1.0), hint("alsa", "z", 0.0), hint("usb", "1", 0.25), hint("usb", "1", 0.75)];
     let again = graph.bind("synth".into(), "JD-Xi".into(), hints, at(9)).await.unwrap();
-    assert_eq!((again.name.as_str(), again.created), ("JD-Xi", at(5)), "renamed, made when it was made");
+    assert_eq!((again.name.as_str(), again.created), ("JD-Xi", at(5)), "renamed, with its old creation time");
     assert_eq!(again.hints, [hint("alsa", "z", 0.0), hint("usb", "0", 1.0), hint("usb", "1", 0.75)]);
     assert_eq!(graph.get("synth".into()).await, Ok(Some(again)));
     assert_eq!(graph.get("Synth".into()).await, Ok(None));
@@ -115,7 +115,7 @@ async fn connections_need_both_ends_and_are_once_each(stores: &Stores) {
     assert_eq!(walk.connections, [link("a", "a"), over_usb, other_port]);
 }
 
-async fn finding_is_by_id_and_every_part_must_fit(stores: &Stores) {
+async fn nodes_are_found_by_id_and_every_part_must_match(stores: &Stores) {
     let graph = &stores.graph;
     for (id, name) in [("c", "Bass 100%"), ("a", "BASS drum"), ("b", "Ünder_bass"), ("d", "lead")] {
         graph.bind(id.into(), name.into(), vec![], at(1)).await.unwrap();
@@ -161,7 +161,7 @@ async fn finding_is_by_id_and_every_part_must_fit(stores: &Stores) {
     }
 }
 
-async fn a_walk_takes_the_shortest_way_and_survives_cycles(stores: &Stores) {
+async fn a_walk_takes_the_shortest_path_and_survives_cycles(stores: &Stores) {
     edges(stores, &[("a", "b"), ("b", "c"), ("c", "a"), ("a", "c"), ("c", "d"), ("d", "d"), ("x", "a")])
         .await;
     let from_a = |depth| query(named("of a"), Direction::Out, depth);
@@ -198,7 +198,7 @@ async fn a_walk_follows_direction_and_transport(stores: &Stores) {
     assert_eq!((depths(&walk), &walk.connections[..]), (vec![("b", 0), ("c", 1)], &[over_usb][..]));
 }
 
-async fn a_walk_says_what_its_limits_cut_off(stores: &Stores) {
+async fn a_walk_reports_what_its_limits_cut_off(stores: &Stores) {
     edges(stores, &[("a", "d"), ("a", "c"), ("a", "b"), ("b", "e")]).await;
     let mut from_a = query(named("of a"), Direction::Out, 9);
     from_a.limit = 5;
@@ -237,7 +237,7 @@ async fn what_is_too_large_or_malformed_is_refused(stores: &Stores) {
     for wrong in [1.5, -0.1, f64::NAN, f64::INFINITY] {
         assert_invalid(bind(stores, "a", vec![hint("usb", "1", wrong)]).await, "confidence");
     }
-    assert_eq!(stores.graph.get("a".into()).await, Ok(None), "nothing of what was refused is kept");
+    assert_eq!(stores.graph.get("a".into()).await, Ok(None), "nothing of what was refused is stored");
     let many: Vec<Hint> = (0..MAX_HINTS).map(|n| hint("usb", &n.to_string(), 1.0)).collect();
     let full = bind(stores, "a", many).await.unwrap();
     assert_invalid(bind(stores, "a", vec![hint("usb", "more", 1.0)]).await, "hints");

@@ -1,4 +1,4 @@
-//! What a store of jobs must do.
+//! Conformance cases of jobs.
 
 use super::{Subject, at, id, on_every_subject};
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use toolyard_engine::stores::{
 use toolyard_protocol::{Format, Id, Identity, Job, JobState, Payload, Progress, Timing};
 
 on_every_subject!(
-    a_new_job_is_kept_as_it_was_given,
-    a_key_gives_back_the_job_it_has_as_long_as_that_is_kept,
+    a_new_job_is_stored_as_given,
+    a_key_returns_its_job_until_that_expires,
     ids_and_states_that_cannot_be_are_refused,
     open_jobs_are_bounded_for_all_and_for_each_caller,
     a_start_makes_a_pending_job_run_once,
-    progress_replaces_what_was_said_and_is_told,
+    progress_replaces_earlier_progress_and_is_an_event,
     a_running_job_can_wait_for_input_and_go_on,
     exactly_one_finish_takes_effect,
     a_pending_job_can_end_without_a_start,
@@ -64,7 +64,7 @@ fn ending(state: JobState, ms: u64) -> JobEnd {
 async fn created<S: Subject>(subject: &S, new: NewJob) -> Lease {
     match subject.jobs().create(new).await.unwrap() {
         Created::New(lease) => lease,
-        Created::Existing(job) => panic!("there is a job already: {job:?}"),
+        Created::Existing(job) => panic!("the job already exists: {job:?}"),
     }
 }
 
@@ -86,7 +86,7 @@ fn is_invalid<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     assert!(matches!(result, Err(StoreError::Invalid(_))), "{result:?}");
 }
 
-async fn a_new_job_is_kept_as_it_was_given<S: Subject>() {
+async fn a_new_job_is_stored_as_given<S: Subject>() {
     let subject = S::fresh(RING);
     let full = NewJob {
         key: Some("key".into()),
@@ -135,12 +135,12 @@ async fn a_new_job_is_kept_as_it_was_given<S: Subject>() {
     assert_eq!(subject.jobs().get(id(3)).await, Ok(None));
 }
 
-async fn a_key_gives_back_the_job_it_has_as_long_as_that_is_kept<S: Subject>() {
+async fn a_key_returns_its_job_until_that_expires<S: Subject>() {
     let subject = S::fresh(RING);
     let keyed = |n| NewJob { key: Some("once".into()), ..running(n) };
     let lease = created(&subject, keyed(1)).await;
     let subject = subject.reopen().await;
-    // Even when no further job is let in.
+    // Even when no further job is admitted.
     let again = NewJob { max_open: 0, max_open_of_caller: 0, tool: "music.render".into(), ..keyed(2) };
     let existing = Created::Existing(Box::new(get(&subject, 1).await));
     assert_eq!(subject.jobs().create(again).await, Ok(existing));
@@ -153,7 +153,7 @@ async fn a_key_gives_back_the_job_it_has_as_long_as_that_is_kept<S: Subject>() {
 
     subject.jobs().finish(lease, ending(JobState::Failed, 10), Written).await.unwrap();
     let existing = Created::Existing(Box::new(get(&subject, 1).await));
-    assert_eq!(subject.jobs().create(keyed(8)).await, Ok(existing), "over, but kept");
+    assert_eq!(subject.jobs().create(keyed(8)).await, Ok(existing), "ended, but not expired");
     assert_eq!(subject.jobs().expire(at(10 + 60_000), 10).await, Ok(1));
     created(&subject, keyed(9)).await;
 }
@@ -176,16 +176,16 @@ async fn open_jobs_are_bounded_for_all_and_for_each_caller<S: Subject>() {
     let lease = created(&subject, few(1)).await;
     created(&subject, few(2)).await;
     let refused = subject.jobs().create(few(3)).await;
-    assert!(matches!(&refused, Err(StoreError::Bound(why)) if why.contains("this caller has 2 jobs")));
+    assert!(matches!(&refused, Err(StoreError::Bound(why)) if why.contains("this caller has 2 open jobs")));
     created(&subject, bert(4)).await;
     let refused = subject.jobs().create(bert(5)).await;
     assert!(
-        matches!(&refused, Err(StoreError::Bound(why)) if why.contains("there are 3 jobs")),
+        matches!(&refused, Err(StoreError::Bound(why)) if why.contains("there are 3 open jobs")),
         "{refused:?}"
     );
     subject.jobs().finish(lease, ending(JobState::Complete, 9), Written).await.unwrap();
     created(&subject, bert(6)).await;
-    assert_eq!(job_events(&subject).await.len(), 5, "a refusal tells nothing");
+    assert_eq!(job_events(&subject).await.len(), 5, "a refusal appends no event");
 }
 
 async fn a_start_makes_a_pending_job_run_once<S: Subject>() {
@@ -205,7 +205,7 @@ async fn a_start_makes_a_pending_job_run_once<S: Subject>() {
     assert_eq!(get(&subject, 1).await, job);
 }
 
-async fn progress_replaces_what_was_said_and_is_told<S: Subject>() {
+async fn progress_replaces_earlier_progress_and_is_an_event<S: Subject>() {
     let subject = S::fresh(RING);
     let lease = created(&subject, running(1)).await;
     let half = Progress { done: 2.0, total: Some(4.0), message: Some("half \"way\"".into()) };
@@ -252,7 +252,7 @@ async fn a_running_job_can_wait_for_input_and_go_on<S: Subject>() {
         assert_eq!(subject.jobs().set_waiting(lease, waiting, at(4)).await, Ok(UpdateResult::Applied));
         assert_eq!(get(&subject, 1).await.state, state);
     }
-    assert_eq!(job_events(&subject).await.len(), 4, "the state it has already is no change");
+    assert_eq!(job_events(&subject).await.len(), 4, "setting the current state is no change");
     let stale = Lease { owner: id(OTHER), ..lease };
     assert_eq!(subject.jobs().set_waiting(stale, true, at(5)).await, Ok(UpdateResult::LeaseLost));
     assert_eq!(get(&subject, 1).await.attempt, 1);
@@ -295,7 +295,7 @@ async fn a_pending_job_can_end_without_a_start<S: Subject>() {
     assert_eq!(subject.jobs().finish(lease, bare, Written).await, Ok(UpdateResult::Applied));
     let job = get(&subject, 1).await;
     assert_eq!((job.state, job.started, job.attempt, job.outcome), (JobState::Failed, None, 0, None));
-    assert_eq!(subject.jobs().expire(at(u64::MAX / 4), 10).await, Ok(0), "kept for ever");
+    assert_eq!(subject.jobs().expire(at(u64::MAX / 4), 10).await, Ok(0), "never expires");
 }
 
 async fn a_cancel_ends_what_is_pending_and_marks_what_runs<S: Subject>() {
@@ -313,13 +313,13 @@ async fn a_cancel_ends_what_is_pending_and_marks_what_runs<S: Subject>() {
     assert_eq!(subject.jobs().start(pending, at(6), Written).await, Ok(UpdateResult::LeaseLost));
     let job = get(&subject, 2).await;
     assert_eq!((job.state, job.cancel_requested, job.finished), (JobState::Running, true, None));
-    // The worker may have been faster than the wish.
+    // The worker may finish before it sees the request.
     let done = subject.jobs().finish(lease, ending(JobState::Complete, 7), Written).await;
     assert_eq!(done, Ok(UpdateResult::Applied));
     let over = get(&subject, 2).await;
     assert_eq!(subject.jobs().cancel(id(2), at(8)).await, Ok(JobState::Complete));
     assert_eq!(get(&subject, 2).await, over);
-    assert_eq!(job_events(&subject).await.len(), 4, "a wish alone is no change of state");
+    assert_eq!(job_events(&subject).await.len(), 4, "a cancel request alone is no change of state");
 }
 
 async fn a_take_over_repeats_what_may_be_repeated<S: Subject>() {
@@ -364,7 +364,7 @@ async fn a_take_over_repeats_what_may_be_repeated<S: Subject>() {
     assert_eq!(subject.jobs().owners().await, Ok(vec![id(OTHER), to]));
     let states: Vec<Value> =
         job_events(&subject).await.into_iter().skip(10).map(|event| event.1["state"].clone()).collect();
-    assert_eq!(states, ["pending", "unknown", "unknown", "cancelled"], "the first only changed hands");
+    assert_eq!(states, ["pending", "unknown", "unknown", "cancelled"], "the first only changed its owner");
 }
 
 async fn a_take_over_ends_every_older_lease<S: Subject>() {

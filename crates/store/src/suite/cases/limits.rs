@@ -1,4 +1,4 @@
-//! What is promised of rate limits.
+//! Conformance cases of rate limits.
 
 use super::stores::{Stores, assert_invalid, at, cases};
 use std::time::Duration;
@@ -28,14 +28,14 @@ async fn a_bucket_is_full_at_first_and_fills_evenly(stores: &Stores) {
         assert_eq!(take(stores, "k", rate, 10_000).await, 0);
     }
     assert_eq!(take(stores, "k", rate, 10_000).await, 250);
-    assert_eq!(take(stores, "k", rate, 10_100).await, 150, "asking in vain costs nothing");
+    assert_eq!(take(stores, "k", rate, 10_100).await, 150, "a refused take costs nothing");
     assert_eq!(take(stores, "k", rate, 10_250).await, 0);
     assert_eq!(take(stores, "k", rate, 10_499).await, 1);
     assert_eq!(take(stores, "k", rate, 10_500).await, 0);
     for _ in 0..4 {
         assert_eq!(take(stores, "k", rate, 99_000).await, 0);
     }
-    assert_eq!(take(stores, "k", rate, 99_000).await, 250, "it never holds more than it is large");
+    assert_eq!(take(stores, "k", rate, 99_000).await, 250, "it never exceeds its capacity");
 }
 
 async fn keys_do_not_share(stores: &Stores) {

@@ -1,6 +1,6 @@
-//! What every implementation of the stores must do, written once and run on each of them.
+//! Conformance cases of the stores, written once and run on each implementation.
 //!
-//! A store joins with a file of cases here; an implementation with a [`Subject`] and a line in `on_every_subject`.
+//! A store adds a file of cases here; an implementation adds a [`Subject`] and a line in `on_every_subject`.
 
 mod annotations;
 mod archive;
@@ -23,11 +23,11 @@ use stores::Stores;
 use toolyard_engine::stores::{EventStore, JobStore};
 use toolyard_protocol::{Id, Timestamp};
 
-/// One implementation: makes a fresh set of stores that share their state.
+/// One implementation: creates a fresh set of stores that share their state.
 pub trait Subject {
     fn fresh(ring: u64) -> Self;
 
-    /// Ends the process that has the stores and starts another.
+    /// Simulates a restart of the process.
     async fn reopen(self) -> Self;
 
     fn jobs(&self) -> &dyn JobStore;
@@ -38,7 +38,7 @@ pub trait Subject {
     fn others(&self) -> &Stores;
 }
 
-/// Makes each case a test on each subject. A case is an `async fn case<S: Subject>()`.
+/// Runs each case as a test on each subject. A case is an `async fn case<S: Subject>()`.
 macro_rules! on_every_subject {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -51,7 +51,7 @@ macro_rules! on_every_subject {
 }
 pub(crate) use on_every_subject;
 
-/// Nothing outlives the process, so the next one is handed the same maps.
+/// Nothing outlives the process, so a restart reuses the same maps.
 pub struct InMemory {
     jobs: memory::Jobs,
     events: memory::Events,

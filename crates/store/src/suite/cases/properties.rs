@@ -109,7 +109,7 @@ fn random_text(rng: &mut Rng, words: u64) -> String {
     (0..rng.below(words + 1)).map(|_| word(rng)).collect::<Vec<_>>().join(" ")
 }
 
-/// Mostly parts of what is there, in another case.
+/// Mostly parts of the texts, in another case.
 fn random_query(rng: &mut Rng, texts: &[String]) -> String {
     if rng.one_in(5) {
         return random_text(rng, 2);
@@ -128,7 +128,7 @@ fn random_query(rng: &mut Rng, texts: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn walks_find_the_shortest_ways_in_random_graphs() {
+async fn walks_find_the_shortest_paths_in_random_graphs() {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     let (file, model) = (Stores::in_sqlite(database.clone()), Stores::in_memory());
@@ -154,7 +154,7 @@ async fn walks_find_the_shortest_ways_in_random_graphs() {
             let joins = edges.iter().map(|edge| stores.graph.connect(edge.clone()));
             assert!(join_all(joins).await.iter().all(Result::is_ok));
         }
-        // The last of equal connections counts.
+        // The last of equal links counts.
         let edges: BTreeMap<_, _> =
             edges.into_iter().map(|edge| ((edge.from.clone(), edge.to.clone()), edge)).collect();
         for direction in [Direction::Out, Direction::In, Direction::Both] {
@@ -175,7 +175,7 @@ async fn walks_find_the_shortest_ways_in_random_graphs() {
     database.close().await;
 }
 
-/// Distances that shrink until nothing changes: slow, and plainly right.
+/// Reference: shortens distances until nothing changes, which is slow but obviously correct.
 fn plain_walk<'a>(
     query: &GraphQuery,
     start: &str,
@@ -210,10 +210,10 @@ fn plain_walk<'a>(
     found.sort();
     let truncated = found.len() > query.limit;
     found.truncate(query.limit);
-    let kept: BTreeSet<&String> = found.iter().map(|(_, id)| id).collect();
+    let reached: BTreeSet<&String> = found.iter().map(|(_, id)| id).collect();
     let mut between: Vec<GraphLink> = edges
         .into_iter()
-        .filter(|edge| kept.contains(&edge.from) && kept.contains(&edge.to))
+        .filter(|edge| reached.contains(&edge.from) && reached.contains(&edge.to))
         .cloned()
         .collect();
     between.sort();
@@ -221,9 +221,9 @@ fn plain_walk<'a>(
     (found, connections, truncated)
 }
 
-/// A million ways lead through a ladder of twenty rungs; each identity is still visited once.
+/// The number of paths is exponential in the twenty levels; each node is still visited once.
 #[tokio::test]
-async fn a_walk_through_many_ways_takes_no_longer_than_the_graph_is_large() {
+async fn a_walk_through_many_paths_visits_each_node_once() {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
     let graph = Stores::in_sqlite(database.clone()).graph;

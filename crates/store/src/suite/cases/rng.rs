@@ -1,4 +1,4 @@
-//! A small source of numbers for random histories; the same seed gives the same ones.
+//! A small seeded random number generator for random histories.
 
 pub struct Rng(u64);
 

@@ -1,4 +1,4 @@
-//! The stores that a case is run against, and short ways to make what goes into them.
+//! The stores that a case runs on, and helpers that create their contents.
 
 use crate::bucket::StoredBucket;
 use crate::sqlite::{self, Database};
@@ -22,7 +22,7 @@ pub struct Stores {
     buckets: Buckets,
 }
 
-/// Limits cannot be looked at through their trait without changing them.
+/// Access to the buckets, which the trait of the limits does not allow to read.
 #[derive(Clone)]
 enum Buckets {
     Memory(Arc<memory::Limits>),
@@ -62,7 +62,7 @@ impl Stores {
     }
 }
 
-/// Makes each case a test on each subject. A case is an `async fn case(stores: &Stores)`.
+/// Runs each case as a test on each subject. A case is an `async fn case(stores: &Stores)`.
 macro_rules! cases {
     ($($case:ident)*) => {
         mod memory {

@@ -1,4 +1,4 @@
-//! Cached results in one map; gone with the process.
+//! Cached results in one map; lost with the process.
 
 use std::collections::BTreeMap;
 use toolyard_engine::stores::{CacheRow, CacheStore};

@@ -1,4 +1,4 @@
-//! Events in a queue that forgets its oldest.
+//! Events in a bounded queue that drops the oldest.
 
 use super::Memory;
 use crate::job_rules;
@@ -46,7 +46,7 @@ impl Ring {
                 && (query.kinds.is_empty() || query.kinds.contains(&event.kind))
         };
         let events: Vec<Event> = self.buffer.iter().filter(wanted).take(query.limit).cloned().collect();
-        // A full page ends with its last event; one that is not full has seen everything.
+        // A full page ends at its last event, any other at the newest event.
         let cursor = match events.last() {
             _ if events.len() < query.limit => self.newest,
             Some(last) => last.seq,
@@ -63,7 +63,7 @@ impl Default for Ring {
 }
 
 impl Clone for Ring {
-    /// Whoever waits on one ring hears nothing of the other.
+    /// Waiters of one ring are not notified by the other.
     fn clone(&self) -> Ring {
         let newest_seq = watch::Sender::new(self.newest);
         Ring { size: self.size, newest: self.newest, buffer: self.buffer.clone(), newest_seq }
@@ -84,7 +84,7 @@ impl EventStore for Events {
         Box::pin(async move {
             let mut newest_seq = newest_seq.await?;
             let waiting = newest_seq.wait_for(|&newest| newest > seq);
-            // The sender lives as long as the memory, which outlives this: only time can end it otherwise.
+            // The sender outlives this future, so the wait ends with an event or at the deadline.
             match Instant::now().checked_add(timeout) {
                 Some(deadline) => drop(tokio::time::timeout_at(deadline, waiting).await),
                 None => drop(waiting.await),

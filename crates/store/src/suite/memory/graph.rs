@@ -1,4 +1,4 @@
-//! The graph in two maps, walked level by level.
+//! The graph in two maps, walked breadth-first.
 
 use super::{lock, reply};
 use crate::bounds::{self, LINKS_PER_NODE};
@@ -16,7 +16,7 @@ pub struct Graph(Mutex<State>);
 #[derive(Default)]
 struct State {
     identities: BTreeMap<String, GraphNode>,
-    /// By the two ends; the transport is no part of what makes a connection.
+    /// Keyed by both ends and their ports; the transport is not part of the key.
     connections: BTreeMap<[String; 4], GraphLink>,
 }
 
@@ -54,7 +54,7 @@ impl State {
         hints: Vec<Hint>,
         now: Timestamp,
     ) -> Result<GraphNode, StoreError> {
-        bounds::identity(&id, &name, &hints, now)?;
+        bounds::node(&id, &name, &hints, now)?;
         let fresh =
             GraphNode { id: id.clone(), name: String::new(), hints: vec![], tags: vec![], created: now };
         let mut identity = self.identities.get(&id).cloned().unwrap_or(fresh);
@@ -81,7 +81,7 @@ impl State {
     }
 
     fn connect(&mut self, new: GraphLink) -> Result<GraphLink, StoreError> {
-        bounds::connection(&new)?;
+        bounds::link(&new)?;
         for end in [&new.from, &new.to] {
             if !self.identities.contains_key(end) {
                 return Err(StoreError::node_not_found(end));
@@ -128,7 +128,7 @@ impl State {
         Ok(Walk { found: reached.into_iter().filter_map(found).collect(), connections, truncated })
     }
 
-    /// Every identity that can be reached, with the length of the shortest way.
+    /// Every reachable node, with the length of the shortest path.
     fn depths<'a>(&'a self, starts: Vec<&'a str>, query: &'a GraphQuery) -> BTreeMap<&'a str, u32> {
         let mut depths: BTreeMap<&str, u32> = starts.iter().map(|id| (*id, 0)).collect();
         let mut level = starts;

@@ -149,7 +149,7 @@ impl Tables {
         due.iter().take(limit).filter(|(_, id)| self.jobs.0.remove(id).is_some()).count() as u64
     }
 
-    /// Puts a job into another state and says so.
+    /// Changes the state of a job and appends the event.
     fn set_state(&mut self, id: Id, state: JobState, now: Timestamp) {
         let Some(row) = self.jobs.0.get_mut(&id) else { return };
         row.job.state = state;
@@ -172,11 +172,11 @@ impl Tables {
 }
 
 impl Table {
-    /// The job of a lease that is in force.
+    /// The job of a valid lease.
     fn for_lease(&mut self, lease: Lease) -> Option<&mut JobRow> {
         let row = self.0.get_mut(&lease.id)?;
-        let in_force = !row.job.state.is_finished() && row.owner == lease.owner && row.fence == lease.fence;
-        in_force.then_some(row)
+        let valid = !row.job.state.is_finished() && row.owner == lease.owner && row.fence == lease.fence;
+        valid.then_some(row)
     }
 
     fn list(&self, filter: &JobFilter) -> Vec<Job> {
@@ -229,7 +229,7 @@ impl JobRow {
 
 #[cfg(test)]
 impl Jobs {
-    /// The lease in force of each job.
+    /// The current lease of each job.
     pub fn leases(&self) -> Vec<Lease> {
         let tables = self.0.0.lock().unwrap();
         let lease = |row: &JobRow| Lease { id: row.job.id, owner: row.owner, fence: row.fence };
@@ -237,7 +237,7 @@ impl Jobs {
     }
 }
 
-/// Nothing here outlives the process, so durability changes nothing.
+/// Nothing here outlives the process, so durability is ignored.
 impl JobStore for Jobs {
     fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
         self.0.with(|tables| tables.create(new))

@@ -39,7 +39,7 @@ fn take(
     Ok(buckets.entry(key).or_insert(StoredBucket::full_at(now)).take(rate, now))
 }
 
-/// A full bucket is the same as none, so each new one makes room.
+/// Removes a batch of full buckets, which are equivalent to none.
 fn evict_full(buckets: &mut BTreeMap<String, StoredBucket>, now: Timestamp) {
     let full =
         |(key, bucket): (&String, &StoredBucket)| bucket.is_full(now).then(|| (bucket.full, key.clone()));

@@ -1,4 +1,4 @@
-//! The stores as plain maps, for tests: the model the others are compared with.
+//! In-memory stores for tests: the model that the others are compared with.
 
 mod archive;
 mod artifacts;
@@ -19,7 +19,7 @@ pub use limits::Limits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolyard_engine::stores::{StoreError, StoreFuture};
 
-/// What the stores of one yard share.
+/// State shared by the stores of one yard.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Tables>>);
 
@@ -30,18 +30,18 @@ struct Tables {
 }
 
 impl Memory {
-    /// `ring`: how many events are kept, at least one.
+    /// `ring`: capacity of the event ring, at least one.
     pub fn new(ring: u64) -> Memory {
         Memory(Arc::new(Mutex::new(Tables { jobs: Default::default(), events: events::Ring::new(ring) })))
     }
 
-    /// A copy that goes its own way from here.
+    /// An independent copy.
     pub fn fork(&self) -> Memory {
         let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Memory(Arc::new(Mutex::new(tables)))
     }
 
-    /// Each call is a transaction of its own: the lock is held for all of it, and checks come before changes.
+    /// Runs one transaction: the lock is held throughout, and checks come before changes.
     fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tables) -> Result<T, StoreError>,
@@ -51,7 +51,7 @@ impl Memory {
     }
 }
 
-/// For the stores that share nothing with others.
+/// A ready future, for the stores without shared state.
 fn reply<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
     Box::pin(std::future::ready(result))
 }

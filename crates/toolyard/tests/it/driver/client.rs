@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to, answers what it is asked, and keeps everything it hears.
+//! An MCP client that sends the given messages, answers server requests and records what it receives.
 
 use super::context::Checks;
 use super::transport::Transport;
@@ -18,16 +18,16 @@ pub struct McpClient<'a> {
     checks: &'a Checks,
     validator: Option<&'a SchemaValidator>,
     last_id: u64,
-    /// The methods of the requests that are not answered yet, by their ids.
+    /// The methods of pending requests, by id.
     pending: HashMap<String, String>,
-    /// Responses that came before anyone waited for them.
+    /// Responses that arrived before they were waited for.
     early: Vec<Value>,
-    /// Notifications in the order they came.
+    /// Notifications in the order of arrival.
     pub received: Vec<Value>,
-    /// Requests of the server in the order they came.
+    /// Requests of the server in the order of arrival.
     pub server_requests: Vec<Value>,
     pub responder: Option<Responder>,
-    /// Errors about messages whose id could not be told; a scenario that provokes one takes it out.
+    /// Error responses without an id; a scenario that provokes one removes it.
     pub errors_without_id: Vec<Value>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> McpClient<'a> {
         }
     }
 
-    /// Sends a request and waits for its answer: the whole message.
+    /// Sends a request and waits for its response, the whole message.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.start(method, params);
         self.finish(&id)
@@ -72,7 +72,7 @@ impl<'a> McpClient<'a> {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Sends a request; its id is to be waited for. Ids are numbers and texts in turn.
+    /// Sends a request and returns its id. Ids alternate between numbers and strings.
     pub fn start(&mut self, method: &str, mut params: Value) -> Value {
         if self.revision == "2026-07-28" {
             let mut meta = json!({
@@ -104,7 +104,7 @@ impl<'a> McpClient<'a> {
         self.transport.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Several requests in one message, as only 2025-03-26 knows them; their ids.
+    /// Sends several requests in one message, which only 2025-03-26 allows; returns their ids.
     pub fn batch(&mut self, requests: &[(&str, Value)]) -> Vec<Value> {
         let mut messages = Vec::new();
         let mut ids = Vec::new();
@@ -118,7 +118,7 @@ impl<'a> McpClient<'a> {
         ids
     }
 
-    /// The answer to this request; `null` when none comes.
+    /// The response to this request; `null` when none arrives.
     pub fn finish(&mut self, id: &Value) -> Value {
         let until = Instant::now() + TIMEOUT;
         loop {
@@ -132,7 +132,7 @@ impl<'a> McpClient<'a> {
         }
     }
 
-    /// Waits for a notification and gives it; `null` when it does not come.
+    /// Waits for a notification and returns it; `null` when it does not arrive.
     pub fn wait_for_notification(&mut self, method: &str, nth: usize) -> Value {
         let until = Instant::now() + TIMEOUT;
         loop {
@@ -146,7 +146,7 @@ impl<'a> McpClient<'a> {
         }
     }
 
-    /// Listens for a while, for what must not come or may come late.
+    /// Receives for a while, for messages that must not arrive or may arrive late.
     pub fn listen(&mut self, duration: Duration) {
         let until = Instant::now() + duration;
         while self.pump(until) {}
@@ -160,7 +160,7 @@ impl<'a> McpClient<'a> {
         self.received.iter().filter(|message| message["method"] == method).cloned().collect()
     }
 
-    /// Says good-bye; the server must take it well and have nothing unasked to say.
+    /// Closes the connection; the server must end cleanly and send no unexpected error.
     pub fn close(mut self) {
         let transport = std::mem::replace(&mut self.transport, Box::new(Closed));
         let (rest, ended) = transport.close();
@@ -184,7 +184,7 @@ impl<'a> McpClient<'a> {
         }
     }
 
-    /// Takes one message in; false when none came in time.
+    /// Receives one message; false when none arrived in time.
     fn pump(&mut self, until: Instant) -> bool {
         let Some(message) = self.transport.receive(until) else { return false };
         self.take(message);
@@ -229,7 +229,7 @@ impl<'a> McpClient<'a> {
     }
 }
 
-/// What stands in the place of a transport that was closed.
+/// Replaces a transport that was closed.
 struct Closed;
 
 impl Transport for Closed {

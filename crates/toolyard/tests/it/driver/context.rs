@@ -1,4 +1,4 @@
-//! Where a scenario plays: the server it can connect to, and the count of what it checked.
+//! The context of a scenario: the server it connects to, and the count of its checks.
 
 use super::client::McpClient;
 use super::transport::Transport;
@@ -11,24 +11,24 @@ pub struct ScenarioContext<'a> {
     pub revision: &'static str,
     /// The files behind the server.
     pub yard: &'a Yard,
-    /// Stands in the arguments of every process of the tool `hang`, which never ends by itself.
+    /// An argument of every process of the tool `hang`, which never ends by itself.
     pub marker: &'a str,
-    /// The address and the path behind which the server listens, unless it has none.
+    /// The address and the path at which the server listens, unless it has none.
     pub endpoint: Option<(&'a str, &'a str)>,
     open: &'a dyn Fn() -> Box<dyn Transport>,
     validator: Option<&'a SchemaValidator>,
     pub checks: Checks,
 }
 
-/// How a scenario gets to the server.
+/// How a scenario connects to the server.
 #[derive(Clone, Copy)]
 pub struct Connector<'a> {
     pub open: &'a dyn Fn() -> Box<dyn Transport>,
-    /// The address and the path behind which it listens, unless it has none.
+    /// The address and the path at which it listens, unless it has none.
     pub endpoint: Option<(&'a str, &'a str)>,
 }
 
-/// What was checked and what of it did not hold.
+/// The number of checks and the failed ones.
 #[derive(Default)]
 pub struct Checks {
     made: Cell<usize>,
@@ -56,7 +56,7 @@ impl<'a> ScenarioContext<'a> {
         self.revision == "2026-07-28"
     }
 
-    /// A client with these capabilities, ready to ask: after the handshake, where there is one.
+    /// A client with these capabilities, after the handshake where there is one.
     pub fn connect(&self, capabilities: Value) -> McpClient<'_> {
         let mut client = self.connect_raw(capabilities.clone());
         if !self.is_stateless() {
@@ -76,7 +76,7 @@ impl<'a> ScenarioContext<'a> {
         client
     }
 
-    /// A client that has not said anything yet.
+    /// A client that has not sent anything yet.
     pub fn connect_raw(&self, capabilities: Value) -> McpClient<'_> {
         McpClient::new((self.open)(), self.revision, capabilities, &self.checks, self.validator)
     }
@@ -88,7 +88,7 @@ impl Checks {
         self.always(what, holds, seen);
     }
 
-    /// A rule for every message. It is not counted, because how many there are depends on the speed of the machine.
+    /// A rule for every message. Not counted, because the number of messages depends on timing.
     pub fn always(&self, what: &str, holds: bool, seen: &Value) {
         if !holds {
             let mut seen = seen.to_string();
@@ -104,7 +104,7 @@ impl Checks {
         self.that(&format!("{what} (should be {expected})"), *seen == expected, seen);
     }
 
-    /// None of these members is there.
+    /// None of these members is present.
     pub fn lacks(&self, what: &str, seen: &Value, members: &[&str]) {
         self.that(what, members.iter().all(|member| seen.get(member).is_none()), seen);
     }
@@ -119,7 +119,7 @@ impl Checks {
         );
     }
 
-    /// A message that was held against the schema of its revision.
+    /// A message that was validated with the schema of its revision.
     pub fn validated(&self, violations: &[String], message: &Value) {
         self.validated.set(self.validated.get() + 1);
         if !violations.is_empty() {

@@ -1,4 +1,4 @@
-//! Which scenario of the official suite is played how, for each of its two sets of requirements.
+//! How each scenario of the official suite is run, for each of its two sets of requirements.
 
 use super::context::ScenarioContext;
 use super::scenarios::{
@@ -8,9 +8,9 @@ use super::scenarios::{
 
 pub enum Coverage {
     Run(fn(&ScenarioContext)),
-    /// It tests Streamable HTTP itself; the reason why it means nothing elsewhere.
+    /// Tests Streamable HTTP itself; with the reason why it does not apply elsewhere.
     HttpOnly(&'static str),
-    /// It needs an address; the reason why it means nothing on pipes.
+    /// Needs an address; with the reason why it does not apply to pipes.
     NeedsAddress(fn(&ScenarioContext), &'static str),
 }
 
@@ -126,7 +126,7 @@ pub const STATELESS: Set = &[
     ("http-custom-header-server-validation", HttpOnly("headers that must repeat the arguments")),
 ];
 
-/// What the suite does not look at.
+/// Scenarios that the suite lacks.
 pub const OURS_HANDSHAKE: Set = &[
     ("cancellation", Run(lifecycle::cancellation)),
     ("broken-rules", Run(lifecycle::broken_rules)),

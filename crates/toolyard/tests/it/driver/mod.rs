@@ -1,5 +1,5 @@
-//! Our own driver for the scenarios of the official conformance suite, which knows HTTP only: the same conversations over
-//! any transport, message by message, each answer held against the schema of its revision.
+//! A driver for the scenarios of the official conformance suite, which supports HTTP only: the same scenarios
+//! over any transport, message by message, each response validated with the schema of its revision.
 
 mod client;
 pub mod context;
@@ -88,10 +88,10 @@ pub fn fixtures(yard: &Yard) -> String {
     marker
 }
 
-/// How much was checked when the numbers were last raised: less means that something is no longer looked at.
+/// The number of checks when it was last raised: fewer means that something is no longer checked.
 pub struct Minimum {
     pub checks: usize,
-    /// Messages held against the schema; the suite brings it.
+    /// Messages validated with the schema that the suite contains.
     pub messages: usize,
 }
 
@@ -120,7 +120,7 @@ fn run_on_websocket(revision: &'static str, sets: &[Set], minimum: Minimum) {
     run_scenarios_with(revision, sets, (&yard, &marker), connector, minimum);
 }
 
-/// Plays the scenarios with new connections made by `open`, and tells everything that did not hold.
+/// Runs the scenarios with new connections from `open` and reports every failed check.
 pub fn run_scenarios(
     revision: &'static str,
     sets: &[Set],
@@ -155,7 +155,7 @@ fn run_scenarios_with(
             wrong.push(format!("{name}:\n  {}", failed.join("\n  ")));
         }
     }
-    eprintln!("{revision}: {made} checks, {validated} messages held against the schema");
+    eprintln!("{revision}: {made} checks, {validated} messages validated");
     assert!(wrong.is_empty(), "{revision}: {made} checks, but\n{}", wrong.join("\n"));
     assert!(made >= minimum.checks, "{revision}: only {made} checks; it was {}", minimum.checks);
     if validator.is_some() {
@@ -165,6 +165,6 @@ fn run_scenarios_with(
             minimum.messages
         );
     } else {
-        eprintln!("{revision}: no schema to hold messages against (scripts/test installs the suite)");
+        eprintln!("{revision}: no schema to validate messages with (scripts/test installs the suite)");
     }
 }

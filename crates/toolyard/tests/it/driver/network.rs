@@ -1,4 +1,4 @@
-//! The ways to a server that keep one connection open: legacy HTTP+SSE and WebSocket.
+//! Transports with one open connection: legacy HTTP+SSE and WebSocket.
 
 use super::transport::Transport;
 use crate::support::{Client, Frame, TIMEOUT, WebSocket};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// `GET /sse`, and a POST for each message.
 pub struct Events {
     address: String,
-    /// Where to POST, as the stream said.
+    /// The path to POST to, as announced on the stream.
     endpoint: String,
     stream: TcpStream,
     output: Receiver<Value>,
@@ -72,7 +72,7 @@ impl Transport for Events {
 pub struct Socket {
     writer: TcpStream,
     output: Receiver<Received>,
-    /// How the server ended it.
+    /// How the server closed the connection.
     last: Option<Frame>,
 }
 
@@ -111,7 +111,7 @@ impl Socket {
 
 impl Transport for Socket {
     fn send(&mut self, message: &Value) {
-        // A server that is gone shows by its silence.
+        // A dead server shows as a missing response.
         let _ = self.writer.write_all(&WebSocket::text(message.to_string()));
     }
 

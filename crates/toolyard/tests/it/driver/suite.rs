@@ -1,4 +1,4 @@
-//! The official conformance suite, as far as the driver needs it: what it is made of.
+//! The files of the official conformance suite that the driver needs.
 
 use crate::support::{TIMEOUT, run_for};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ impl Suite {
         self.0.join("node_modules/@modelcontextprotocol/conformance/dist/index.js")
     }
 
-    /// The server scenarios that a run with these requirements makes, scored or not.
+    /// The server scenarios that a run with these requirements includes, scored or not.
     pub fn scenarios(&self, revision: &str) -> Vec<String> {
         let mut command = Command::new(self.node());
         command.arg(self.program()).args(["list", "--requirements", revision]);

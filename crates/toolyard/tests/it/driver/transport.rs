@@ -1,4 +1,4 @@
-//! What a scenario needs of a way to a server. The same scenarios run over every transport that can do this.
+//! The transport interface of the scenarios, which run over every implementation.
 
 use crate::support::{TIMEOUT, Yard, planted};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 pub trait Transport {
     fn send(&mut self, message: &Value);
 
-    /// The next message of the server; `None` when none has come by then, or none will come any more.
+    /// The next message of the server; `None` after `until` or when the connection is closed.
     fn receive(&mut self, until: Instant) -> Option<Value>;
 
-    /// Ends the conversation from the client's side. The messages that still came, and how the server took it.
+    /// Closes the client's side. Returns the remaining messages and how the server ended.
     fn close(self: Box<Self>) -> (Vec<Value>, Result<(), String>);
 }
 
@@ -46,7 +46,7 @@ impl Pipes {
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 planted::record_output(line.as_bytes());
-                // What is not JSON must show in a scenario, so it is passed on as the text that it is.
+                // Lines that are not JSON are passed on as strings, so that a scenario fails on them.
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 if into.send(message).is_err() {
                     return;
@@ -71,7 +71,7 @@ impl Pipes {
 
 impl Transport for Pipes {
     fn send(&mut self, message: &Value) {
-        // A server that is gone shows by its silence.
+        // A dead server shows as a missing response.
         let _ = writeln!(self.input.as_mut().unwrap(), "{message}");
     }
 

@@ -1,4 +1,4 @@
-//! The JSON schema of a revision, as the conformance suite carries it: what the server says is held against it.
+//! Validates messages of the server with the JSON schema of a revision, which the conformance suite contains.
 
 use super::suite::Suite;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl SchemaValidator {
             let known = error["code"].as_i64().and_then(|code| self.errors.get(&code));
             let name = known.map_or(self.first(&["JSONRPCErrorResponse", "JSONRPCError"]), String::as_str);
             let mut message = message.clone();
-            // Of a message that cannot be read the id is null by JSON-RPC, which MCP's schemas leave out.
+            // JSON-RPC requires a null id for an unreadable message, which MCP's schemas omit.
             if message["id"].is_null() {
                 message["id"] = json!(0);
             }
@@ -96,7 +96,7 @@ impl SchemaValidator {
         let result = &message["result"];
         let name = match result["resultType"].as_str() {
             Some("input_required") => Some("InputRequiredResult"),
-            // The kinds of result that extensions add are not in the schema.
+            // Results of extensions are not in the schema.
             Some(kind) if kind != "complete" => None,
             _ => method.and_then(|method| self.results.get(method)).map(String::as_str),
         };

@@ -1,5 +1,5 @@
-# One attempt to get out of the box, named by "how"; answers whether it worked.
-# The first member of the answer says so; everything else is for people who wonder why.
+# One attempt to escape the sandbox, named by "how"; returns whether it worked.
+# The first member of the result says so; the others help to debug a failure.
 import ctypes, errno, glob, os, socket, subprocess, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -123,7 +123,7 @@ def tcp(port, **_):
 
 @attempt
 def udp(port, **_):
-    # Sending may seem to work; the test counts what arrives.
+    # Sending may appear to work; the test checks what arrives.
     socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"out", ("127.0.0.1", port))
     return False
 
@@ -242,7 +242,7 @@ def open_descriptors():
 @attempt
 def setuid_programs(**_):
     if os.getuid() == 0:
-        # Root has nothing to gain; that no program can gain anything is what counts.
+        # Root has nothing to gain, so the check is that no program can gain privileges.
         return "NoNewPrivs:\t1" not in open("/proc/self/status").read()
     return subprocess.run(["./id-with-setuid", "-u"], capture_output=True, text=True).stdout.strip() == "0"
 

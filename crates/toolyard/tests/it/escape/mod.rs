@@ -1,5 +1,5 @@
-//! The escape suite: every way out that we know of, tried from inside a tool of the real program, at each level that
-//! claims to stop it, as root and as an ordinary user. What it finds is the table in `docs/sandbox.md`.
+//! The escape suite: every known way out of the sandbox, attempted by a tool at each level that claims to stop
+//! it, as root and as an ordinary user. The table in `docs/sandbox.md` lists the attempts.
 
 use crate::support::{RunAs, Server, Yard, assert_no_survivor, marker};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const CODE: &str = include_str!("attempts.py");
 
-/// What is tried, in words, and whether Landlock and seccomp alone claim to stop it.
+/// Attempt, description, and whether Landlock and seccomp alone claim to stop it.
 const ATTEMPTS: &[(&str, &str, bool)] = &[
     ("read_outside", "read a file outside the yard", true),
     ("write_outside", "write a file outside the yard", true),
@@ -46,7 +46,7 @@ const ATTEMPTS: &[(&str, &str, bool)] = &[
     ("setuid_programs", "gain rights from a setuid program", true),
 ];
 
-/// A yard with an attacking tool, and things outside that it must not reach.
+/// A yard with an attacking tool, and files, sockets and processes that it must not reach.
 struct Fixture {
     yard: Yard,
     server: Server,
@@ -73,7 +73,7 @@ impl Fixture {
         );
         yard.file("toolyard.toml", format!("[sandbox]\nlevel = \"{level}\"\n"));
         fs::write(yard.home().join("private"), "not for tools").unwrap();
-        // A copy of `id` that would tell root's number.
+        // A setuid copy of `id`, which would print root's uid.
         fs::copy("/usr/bin/id", yard.path("id-with-setuid")).unwrap();
         fs::set_permissions(yard.path("id-with-setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
         let by_path = UnixListener::bind(outside.join("socket")).unwrap();
@@ -88,7 +88,7 @@ impl Fixture {
         Fixture { yard, server, outside, marker, tcp, udp, _sockets: [by_path, by_name] }
     }
 
-    /// Whether the attempt got out, and what it said.
+    /// Whether the attempt escaped, and its response.
     fn escapes(&self, how: &str) -> (bool, Value) {
         let port = match how {
             "udp" => self.udp.local_addr().unwrap().port(),
@@ -104,7 +104,7 @@ impl Fixture {
         });
         let answer = self.server.post("attack", fixture.to_string()).json();
         let arrived = how == "udp" && self.udp.recv(&mut [0; 16]).is_ok();
-        // A bomb may be stopped by force; every other attempt must come to its end and say that it failed.
+        // A bomb may be killed; every other attempt must finish and report that it failed.
         let bomb = matches!(how, "fork_bomb" | "memory_bomb" | "fill_the_disk");
         assert!(bomb || answer["error"].is_null(), "{how} broke: {answer}");
         let escaped = answer["error"].is_null() && answer["body"]["escaped"] != json!(false);
@@ -118,9 +118,9 @@ impl Drop for Fixture {
     }
 }
 
-/// The page says what this suite tries and what each level claims; the tests above hold the claims.
+/// The page lists the attempts and what each level claims; the tests below check the claims.
 #[test]
-fn the_table_in_the_guide_is_the_one_that_is_tried() {
+fn the_table_in_the_guide_lists_the_attempts() {
     let mut table = "| attempt | full | landlock |\n|---|---|---|\n".to_owned();
     for (_, what, landlock) in ATTEMPTS {
         let word = |stopped: bool| if stopped { "stopped" } else { "possible" };
@@ -143,7 +143,7 @@ fn the_table_in_the_guide_is_the_one_that_is_tried() {
 }
 
 #[test]
-fn what_cannot_be_enforced_is_refused_unless_the_yard_says_otherwise() {
+fn tools_that_cannot_be_sandboxed_are_refused_unless_the_yard_allows_them() {
     let yard = Yard::new();
     yard.file(
         "tools/t.tool.yaml",
@@ -152,18 +152,18 @@ fn what_cannot_be_enforced_is_refused_unless_the_yard_says_otherwise() {
     yard.file("toolyard.toml", "[sandbox]\nlevel = \"landlock\"\n");
     let checked = yard.run(&["check"]).expect(3).stdout;
     assert!(
-        checked.contains("cannot be confined here: a list of hosts needs a network namespace"),
+        checked.contains("cannot be sandboxed on this machine: a list of hosts needs a network namespace"),
         "{checked}"
     );
     yard.file("toolyard.toml", "[sandbox]\nlevel = \"landlock\"\nwhen_unavailable = \"run unconfined\"\n");
     let checked = yard.run(&["check"]).expect(0).stdout;
-    assert!(checked.contains("note: ") && checked.contains("as the yard says"), "{checked}");
+    assert!(checked.contains("note: ") && checked.contains("as toolyard.toml allows"), "{checked}");
     assert_eq!(yard.serve().post("t", "{}").json()["meta"]["sandbox"], "none");
     for (wrong, what) in [
         ("sandbox: {network: egress-proxy}", "names no hosts"),
         ("sandbox: {network: ['https://x']}", "is not a host"),
-        ("sandbox: {fs: {write: ['/']}}", "would open too much"),
-        ("sandbox: {fs: {read: ['../x']}}", "climbs"),
+        ("sandbox: {fs: {write: ['/']}}", "would expose too much"),
+        ("sandbox: {fs: {read: ['../x']}}", "contains '..'"),
         ("sandbox: {fs: {read: [/proc/1]}}", "belongs to the kernel"),
         ("sandbox: {memmory: 5}", "did you mean"),
         ("sandbox: off", "must be 'none' or a map"),
@@ -197,7 +197,7 @@ fn attempts_at(level: &str, claims: impl Fn(bool) -> bool) {
 }
 
 #[test]
-fn nothing_gets_out_of_the_full_box() {
+fn nothing_escapes_the_full_sandbox() {
     attempts_at("full", |_| true);
 }
 
@@ -206,9 +206,9 @@ fn nothing_gets_past_landlock_and_seccomp_that_they_claim_to_stop() {
     attempts_at("landlock", |claimed| claimed);
 }
 
-/// The suite can fail: without walls most attempts work.
+/// Positive control: without a sandbox most attempts succeed.
 #[test]
-fn without_walls_the_attempts_do_work() {
+fn without_a_sandbox_the_attempts_succeed() {
     let fixture = Fixture::new(RunAs::CurrentUser, "full");
     let file = fixture.yard.path("tools/attack.tool.yaml");
     let text = fs::read_to_string(&file).unwrap();
@@ -226,7 +226,7 @@ fn without_walls_the_attempts_do_work() {
         let attempt_json = json!({"how": how, "outside": fixture.outside, "home": fixture.yard.home(), "marker": fixture.marker,
             "port": fixture.tcp.local_addr().unwrap().port(), "pid": again.pid()});
         let answer = again.post("attack", attempt_json.to_string()).json();
-        // The pid namespace that holds the tree hides processes even then.
+        // The pid namespace of the process tree hides other processes even then.
         let expected = how != "signal_another_process";
         assert_eq!(answer["body"]["escaped"], json!(expected), "{how}: {answer}");
     }
@@ -271,7 +271,7 @@ fn a_list_of_hosts_opens_those_hosts_and_no_other() {
 }
 
 #[test]
-fn what_has_no_walls_says_so() {
+fn a_tool_without_a_sandbox_is_marked_everywhere() {
     let yard = Yard::new();
     yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
     let checked = yard.run(&["check"]).expect(0).stdout;
@@ -283,7 +283,7 @@ fn what_has_no_walls_says_so() {
 }
 
 #[test]
-fn an_interpreter_in_the_home_folder_works_in_the_box() {
+fn an_interpreter_in_the_home_folder_works_in_the_sandbox() {
     for run_as in RunAs::all() {
         let yard = Yard::of(run_as);
         let versions = yard.home().join(".manager/versions/3");

@@ -5,7 +5,7 @@ use crate::support::{Kind, Yard};
 use serde_json::{Value, json};
 
 #[test]
-fn what_toolyard_keeps_is_there_where_its_tools_are() {
+fn artifacts_jobs_and_tools_are_resources_where_their_built_in_tools_are_enabled() {
     let yard = Yard::new();
     yard.shell(Kind::Cli, "quick", "echo 1");
     assert_eq!(yard.run(&["resource", "list", "--json"]).expect(0).json()["resources"], json!([]));
@@ -46,24 +46,24 @@ fn what_toolyard_keeps_is_there_where_its_tools_are() {
         refused["error"]["message"].as_str().unwrap().contains("cannot be written or deleted"),
         "{refused}"
     );
-    // A tool that changes is an updated resource.
+    // A changed tool is an updated resource.
     assert_eq!(session.ask("resources/subscribe", json!({"uri": "tool://tools.quick"}))["result"], json!({}));
     yard.tool(Kind::Cli, "quick", &["echo", "2"], json!({"description": "now with words"}));
-    let updated = eventually_told(&mut session, "notifications/resources/updated");
+    let updated = wait_for_notification(&mut session, "notifications/resources/updated");
     assert_eq!(updated["params"]["uri"], "tool://tools.quick");
 }
 
-fn eventually_told(session: &mut Session, method: &str) -> Value {
+fn wait_for_notification(session: &mut Session, method: &str) -> Value {
     loop {
-        let told = session.told();
-        if told["method"] == method {
-            return told;
+        let notification = session.notification();
+        if notification["method"] == method {
+            return notification;
         }
     }
 }
 
 #[test]
-fn the_end_of_a_job_is_told_to_who_watches_it() {
+fn the_end_of_a_job_is_sent_to_its_subscriber() {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[builtin]\njobs = true\n");
     yard.tool(
@@ -92,8 +92,8 @@ fn the_end_of_a_job_is_told_to_who_watches_it() {
     let filter = json!({"notifications": {"resourceSubscriptions": [uri]}});
     let (mut listener, _) = listen(&server, filter);
     yard.file("go", "");
-    let told = listener.event().unwrap();
-    assert_eq!(told["params"]["uri"], uri.as_str(), "{told}");
+    let notification = listener.event().unwrap();
+    assert_eq!(notification["params"]["uri"], uri.as_str(), "{notification}");
     let job: Value =
         serde_json::from_str(text(&ask(&mut client, "resources/read", json!({"uri": uri})))).unwrap();
     assert_eq!(job["state"], "complete", "{job}");

@@ -1,11 +1,11 @@
-//! Changes of resources are told to those who watch them, once.
+//! Subscribers are notified of changes of resources, once.
 
 use super::{ROOT, Session, listen, text};
 use crate::support::{Client, Yard};
 use serde_json::json;
 
 #[test]
-fn changes_are_told_and_only_to_those_who_watch() {
+fn changes_are_sent_to_subscribers_only() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ROOT).file("notes/a.txt", "1").file("notes/b.txt", "1").file("guide.md", "1");
     yard.file("resources/guide.resource.yaml", "uri: my://guide\nfile: guide.md\n");
@@ -15,31 +15,31 @@ fn changes_are_told_and_only_to_those_who_watch() {
     }
     let updated = |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
     yard.file("notes/b.txt", "2").file("notes/a.txt", "2");
-    assert_eq!(session.told(), updated("yard://notes/a.txt"));
+    assert_eq!(session.notification(), updated("yard://notes/a.txt"));
     yard.file("guide.md", "2");
-    assert_eq!(session.told(), updated("my://guide"));
+    assert_eq!(session.notification(), updated("my://guide"));
     yard.file("resources/guide.resource.yaml", "uri: my://guide\nfile: other.md\n").file("other.md", "1");
-    assert_eq!(session.told(), updated("my://guide"), "its own file changed");
+    assert_eq!(session.notification(), updated("my://guide"), "its own file changed");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    while !session.told.is_empty() {
-        session.told();
+    while !session.notifications.is_empty() {
+        session.notification();
     }
-    // A file that came after the declaration may have been told of once more.
+    // A file that was added after the declaration may cause a second notification.
     assert_eq!(text(&session.ask("resources/read", json!({"uri": "my://guide"}))), "1");
-    session.told.clear();
+    session.notifications.clear();
     yard.file("resources/fresh.resource.yaml", "uri: my://fresh\ntext: x\n");
     let listed = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed", "params": {}});
-    assert_eq!(session.told(), listed);
+    assert_eq!(session.notification(), listed);
     assert_eq!(text(&session.ask("resources/read", json!({"uri": "my://fresh"}))), "x");
     session.ask("resources/unsubscribe", json!({"uri": "yard://notes/a.txt"}));
     yard.file("notes/a.txt", "3");
     std::thread::sleep(std::time::Duration::from_millis(500));
     session.ask("ping", json!({}));
-    assert!(session.told.is_empty(), "{:?}", session.told);
+    assert!(session.notifications.is_empty(), "{:?}", session.notifications);
 }
 
 #[test]
-fn a_stateless_client_hears_of_changes_on_its_stream() {
+fn a_stateless_client_receives_changes_on_its_stream() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ROOT).file("notes/a.txt", "1");
     let server = yard.serve();
@@ -49,9 +49,9 @@ fn a_stateless_client_hears_of_changes_on_its_stream() {
     let honoured = &acknowledged["params"]["notifications"]["resourceSubscriptions"];
     assert_eq!(*honoured, json!(["yard://notes/a.txt"]), "{acknowledged}");
     yard.file("notes/a.txt", "2");
-    let told = listener.event().unwrap();
+    let notification = listener.event().unwrap();
     assert_eq!(
-        (&told["method"], &told["params"]["uri"]),
+        (&notification["method"], &notification["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!("yard://notes/a.txt"))
     );
     yard.file("resources/new.resource.yaml", "uri: my://new\ntext: x\n");
@@ -59,7 +59,7 @@ fn a_stateless_client_hears_of_changes_on_its_stream() {
 }
 
 #[test]
-fn two_watchers_of_one_file_are_each_told_once() {
+fn two_subscribers_of_one_file_are_each_notified_once() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ROOT).file("notes/a.txt", "1");
     let server = yard.serve();
@@ -72,6 +72,6 @@ fn two_watchers_of_one_file_are_each_told_once() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     yard.file("resources/end.resource.yaml", "uri: my://end\ntext: x\n");
     for listener in &mut listeners {
-        assert_eq!(listener.event().unwrap()["method"], "notifications/resources/list_changed", "told twice");
+        assert_eq!(listener.event().unwrap()["method"], "notifications/resources/list_changed", "sent twice");
     }
 }

@@ -41,7 +41,7 @@ const WAYS_OUT: &[&str] = &[
     "",
 ];
 
-/// A root with everything in it that could lead out.
+/// A root with links and other entries that could lead out.
 fn trapped() -> (Yard, Vec<String>) {
     let yard = Yard::new();
     yard.file("toolyard.toml", OPEN).file("outside.txt", "outside").file("notes/a.txt", "inside");
@@ -60,7 +60,7 @@ fn trapped() -> (Yard, Vec<String>) {
     fs::hard_link(yard.path("theirs/c.txt"), yard.path("notes/hard")).unwrap();
     match is_root() {
         true => chown(yard.path("theirs/c.txt"), Some(12_345), None).unwrap(),
-        // Only root can give a file to someone else.
+        // Only root can change the owner of a file.
         false => ways.retain(|way| way != "yard://notes/hard"),
     }
     (yard, ways)
@@ -117,11 +117,11 @@ fn nothing_leads_out_of_a_root_over_http_and_stdio() {
 #[test]
 fn the_yard_itself_can_be_read_but_its_state_and_its_secrets_cannot() {
     let yard = Yard::new();
-    let toml = "[[resources.root]]\npath = \".\"\nname = \"all\"\n[state]\ndir = \"kept\"\n";
+    let toml = "[[resources.root]]\npath = \".\"\nname = \"all\"\n[state]\ndir = \"private\"\n";
     yard.file("toolyard.toml", toml).file("a.txt", "plain");
     let secret = crate::support::planted::secret();
     yard.shell(Kind::Cli, "needs", "echo 1").run(&["call", "needs"]).expect(0);
-    assert!(yard.path("kept").is_dir());
+    assert!(yard.path("private").is_dir());
     yard.file("leak.txt", format!("before {secret} after"))
         .file("leak.bin", [b"\x00\x01", secret.as_bytes()].concat());
     let mut session = Session::start(&yard);
@@ -136,13 +136,13 @@ fn the_yard_itself_can_be_read_but_its_state_and_its_secrets_cannot() {
             "yard://all/toolyard.toml"
         ]
     );
-    let state: Vec<String> = fs::read_dir(yard.path("kept"))
+    let state: Vec<String> = fs::read_dir(yard.path("private"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(!state.is_empty());
     for name in state {
-        let answer = session.ask("resources/read", json!({"uri": format!("yard://all/kept/{name}")}));
+        let answer = session.ask("resources/read", json!({"uri": format!("yard://all/private/{name}")}));
         assert!(answer.get("result").is_none(), "{answer}");
     }
     let read = session.ask("resources/read", json!({"uri": "yard://all/leak.txt"}));
@@ -154,7 +154,7 @@ fn the_yard_itself_can_be_read_but_its_state_and_its_secrets_cannot() {
     );
     let read = session.ask("resources/read", json!({"uri": "yard://all/leak.bin"}));
     assert_eq!(read["error"]["data"]["error"]["error_type"], "PermissionError", "{read}");
-    // What every test leaves behind is searched for the secret, and these hold it on purpose.
+    // All test files are searched for the secret, and these contain it on purpose.
     for name in ["leak.txt", "leak.bin"] {
         fs::remove_file(yard.path(name)).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Resources with the real program: files of the yard, opened folders and what Toolyard keeps, over HTTP, stdio and the
-//! command line. Nothing leads out of a root, whatever is tried.
+//! Resources with the real program: files of the yard, roots and stored objects, over HTTP, stdio and the
+//! command line. Nothing leads out of a root.
 
 mod builtin;
 mod changes;
@@ -14,11 +14,11 @@ use std::fs;
 const ROOT: &str = "[[resources.root]]\npath = \"notes\"\nname = \"notes\"\n";
 const OPEN: &str = "[[resources.root]]\npath = \"notes\"\nname = \"notes\"\nwrite = true\ndelete = true\n";
 
-/// One request of a stateless client, and its whole answer.
+/// One request of a stateless client, and its whole response.
 fn ask(client: &mut Client, method: &str, params: Value) -> Value {
     let name = params["uri"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-    // Not every address is a header value; those go as base64.
+    // Addresses that are no valid header value are sent as base64.
     let encoded = format!("=?base64?{}?=", base64(name.as_bytes()));
     if method == "resources/read" {
         headers.push(("mcp-name", &encoded));
@@ -31,7 +31,7 @@ fn base64(bytes: &[u8]) -> String {
     toolyard_wire::mcp::base64::encode(bytes)
 }
 
-/// A stateless client's stream of changes, and what of it is honoured.
+/// A stateless client's stream of changes, and its acknowledgement.
 fn listen(server: &Server, filter: Value) -> (Client, Value) {
     let mut listener = server.client();
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
@@ -45,8 +45,8 @@ fn listen(server: &Server, filter: Value) -> (Client, Value) {
 struct Session {
     pipes: Pipes,
     id: u64,
-    /// Notifications that came before the answer to something else.
-    told: Vec<Value>,
+    /// Notifications that arrived while waiting for a response.
+    notifications: Vec<Value>,
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
         let hello = pipes.read();
         assert_eq!(hello["result"]["capabilities"]["resources"]["subscribe"], true, "{hello}");
         pipes.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        Session { pipes, id: 100, told: Vec::new() }
+        Session { pipes, id: 100, notifications: Vec::new() }
     }
 
     fn ask(&mut self, method: &str, params: Value) -> Value {
@@ -67,13 +67,13 @@ impl Session {
             if message["id"] == self.id {
                 return message;
             }
-            self.told.push(message);
+            self.notifications.push(message);
         }
     }
 
     /// The next notification.
-    fn told(&mut self) -> Value {
-        if self.told.is_empty() { self.pipes.read() } else { self.told.remove(0) }
+    fn notification(&mut self) -> Value {
+        if self.notifications.is_empty() { self.pipes.read() } else { self.notifications.remove(0) }
     }
 }
 
@@ -130,7 +130,7 @@ fn files_of_the_yard_are_resources_of_every_kind() {
 }
 
 #[test]
-fn wrong_resource_files_are_reported_and_harm_no_other() {
+fn invalid_resource_files_are_reported_and_affect_no_other() {
     let yard = Yard::new();
     for (name, content, place, what, hint) in [
         ("a", "uri: my://a\ntxt: x\n", "2:1", "unknown field 'txt'", "did you mean 'text'?"),
@@ -144,18 +144,18 @@ fn wrong_resource_files_are_reported_and_harm_no_other() {
             "exactly one of",
         ),
         ("e", "uri: yard://e/x\ntext: x\n", "1:6", "the scheme 'yard' is used by Toolyard itself", ""),
-        ("f", "uriTemplate: my://{a}{b}\ntext: x\n", "1:14", "nothing parts {a}", ""),
-        ("g", "uriTemplate: my://x{?q}\ntext: x\n", "1:14", "the operator '?'", ""),
+        ("f", "uriTemplate: my://{a}{b}\ntext: x\n", "1:14", "variables {a} and {b} need a separator", ""),
+        ("g", "uriTemplate: my://x{?q}\ntext: x\n", "1:14", "unsupported operator '?'", ""),
         ("h", "uri: my://h\nfile: ../x\n", "2:7", "'file' cannot be used", "relative to the yard"),
         ("i", "uri: my://i\nbase64: '?'\n", "2:9", "'base64' is not base64", ""),
-        ("j", "uriTemplate: my://{a}\nfile: x\n", "2:7", "the same for every address", "[[resources.root]]"),
+        ("j", "uriTemplate: my://{a}\nfile: x\n", "2:7", "the same for every URI", "[[resources.root]]"),
         ("k", "uri: nothing\ntext: x\n", "1:6", "it has no scheme", ""),
         (
             "z",
             "uri: my://good\ntext: again\n",
             "",
             "is declared by resources/good.resource.yaml already",
-            "another address",
+            "another URI",
         ),
     ] {
         yard.file(&format!("resources/{name}.resource.yaml"), content);
@@ -176,7 +176,7 @@ fn wrong_resource_files_are_reported_and_harm_no_other() {
 }
 
 #[test]
-fn batches_read_resources_here_and_there() {
+fn batches_read_resources_locally_and_remotely() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ROOT).file("notes/a.txt", "from a file");
     let batch = json!({"tool_calls": [{"resource_call":
@@ -221,5 +221,5 @@ fn the_command_line_does_what_clients_do() {
     assert_eq!(shown["resourceTemplates"][0]["name"], "notes");
     yard.run(&["show", "yard://notes/none"]).expect(4);
     let out = yard.run(&["resource", "read", "yard://notes/../toolyard.toml"]).expect(3);
-    assert!(out.stderr.contains("is no address of a file"), "{out:?}");
+    assert!(out.stderr.contains("is not a valid file URI"), "{out:?}");
 }

@@ -1,4 +1,4 @@
-//! Opened folders: what may be done with them, how they are configured, how they are listed.
+//! Resource roots: access rights, configuration, listing.
 
 use super::{OPEN, ROOT, Session, addresses, ask, text};
 use crate::support::Yard;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 #[test]
-fn roots_are_read_only_unless_they_say_otherwise() {
+fn roots_are_read_only_unless_configured_otherwise() {
     let yard = Yard::new();
     yard.file("toolyard.toml", ROOT).file("notes/a.txt", "old");
     let server = yard.serve();
@@ -53,7 +53,7 @@ fn roots_are_read_only_unless_they_say_otherwise() {
 }
 
 #[test]
-fn a_root_that_could_make_tools_is_left_out_and_so_is_one_that_is_not_there() {
+fn a_root_that_could_create_tools_or_does_not_exist_is_left_out() {
     for (path, what) in [
         (".", "holds the yard's own files"),
         ("..", "holds the yard's own files"),
@@ -81,7 +81,7 @@ fn a_root_that_could_make_tools_is_left_out_and_so_is_one_that_is_not_there() {
 }
 
 #[test]
-fn roots_are_configured_in_words_that_are_checked() {
+fn settings_of_roots_are_checked() {
     for (content, what, hint) in [
         ("[[resources.root]]\npath = \"x\"\n", "'resources.root.name' is missing", "yard://NAME/path"),
         ("[[resources.root]]\nname = \"x\"\n", "'resources.root.path' is missing", "relative to the yard"),

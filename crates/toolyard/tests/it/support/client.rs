@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: enough to say exactly what a well- or ill-behaved client would.
+//! A minimal HTTP/1.1 client that sends exactly the given bytes, valid or not.
 
 use super::{TIMEOUT, planted};
 use serde_json::Value;
@@ -35,7 +35,7 @@ impl Client {
         Client::try_connect(address).unwrap()
     }
 
-    /// For a server that may be dead by now.
+    /// For a server that may no longer run.
     pub fn try_connect(address: &str) -> std::io::Result<Client> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true).unwrap();
@@ -64,7 +64,7 @@ impl Client {
         self.reader.get_mut().write_all(&bytes)
     }
 
-    /// Reads one answer; an error when the server is gone.
+    /// Reads one response; an error when the server is gone.
     pub fn read(&mut self) -> std::io::Result<HttpResponse> {
         let mut answer = self.head()?;
         let length = answer.header("content-length").and_then(|value| value.parse().ok());
@@ -74,7 +74,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// The answer without its body, which is a stream.
+    /// The response without its body, which is a stream.
     pub fn head(&mut self) -> std::io::Result<HttpResponse> {
         let gone = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
         let status = self.line()?;
@@ -90,13 +90,13 @@ impl Client {
         Ok(HttpResponse { status, headers, body: Vec::new() })
     }
 
-    /// The next message of a stream of events; `None` at its end.
+    /// The next message of an event stream; `None` at its end.
     pub fn event(&mut self) -> Option<Value> {
         let (_, data) = self.named_event().unwrap()?;
         Some(serde_json::from_str(&data).unwrap())
     }
 
-    /// The next event with its name and data; `None` at the end, an error when the connection was cut.
+    /// The next event with its name and data; `None` at the end, an error when the connection was reset.
     pub fn named_event(&mut self) -> std::io::Result<Option<(String, String)>> {
         loop {
             let size = self.line()?;

@@ -1,4 +1,4 @@
-//! What tests share: yards in temporary folders, the program with a time limit, a server, a small HTTP client.
+//! Shared test support: temporary yards, the program with a time limit, a server, a small HTTP client.
 
 mod client;
 pub mod planted;
@@ -17,10 +17,10 @@ pub use yard::{Kind, RunAs, Yard};
 
 use std::time::{Duration, Instant};
 
-/// Long enough that only a hang reaches it, also on a machine that builds something else meanwhile.
+/// Long enough that only a hang reaches it, even on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks again and again until the answer is yes; panics with `what` when it never is.
+/// Polls until `ask` returns true; panics with `what` after `limit`.
 pub fn eventually(what: &str, limit: Duration, mut ask: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !ask() {
@@ -30,12 +30,12 @@ pub fn eventually(what: &str, limit: Duration, mut ask: impl FnMut() -> bool) ->
     started.elapsed()
 }
 
-/// A word that stands nowhere else on this machine, to find processes by.
+/// A unique word to find processes by.
 pub fn marker() -> String {
     format!("mark-{}", unique())
 }
 
-/// The processes, zombies aside, that carry the marker in their arguments or their environment.
+/// The processes, without zombies, that have the marker in their arguments or environment.
 pub fn processes_with(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ pub fn assert_no_survivor(marker: &str, limit: Duration) {
     }
 }
 
-/// Whether this is root, who may do what an ordinary user may not.
+/// Whether the tests run as root.
 pub fn is_root() -> bool {
     // SAFETY: the call has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -1,4 +1,4 @@
-//! The program as a process: run to its end within a limit, or as a server.
+//! The program as a process: run to completion within a time limit, or as a server.
 
 use super::client::{Client, HttpResponse};
 use super::{TIMEOUT, eventually, planted};
@@ -24,7 +24,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// What stdout holds, which must be one JSON value.
+    /// Stdout, which must be one JSON value.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -38,13 +38,13 @@ impl CommandOutput {
     }
 }
 
-/// Runs it to its end; a program that takes longer than `limit` is killed and the test fails.
+/// Runs the command to completion; one that takes longer than `limit` is killed and the test fails.
 #[track_caller]
 pub fn run_for(command: Command, limit: Duration) -> CommandOutput {
     Running::start(command).finish(limit)
 }
 
-/// A command under way.
+/// A running command.
 pub struct Running {
     pub child: Child,
     stdout: std::thread::JoinHandle<Vec<u8>>,
@@ -135,7 +135,7 @@ impl Server {
         Client::connect(&self.address)
     }
 
-    /// One request on a connection of its own.
+    /// One request on a new connection.
     pub fn get(&self, path: &str) -> HttpResponse {
         self.client().send("GET", path, &[], b"")
     }
@@ -164,7 +164,7 @@ impl Server {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Asks it to stop and gives its exit code.
+    /// Stops the server with SIGTERM and returns its exit code.
     pub fn stop(mut self) -> i32 {
         signal(self.pid(), libc::SIGTERM);
         self.wait(TIMEOUT)

@@ -1,4 +1,4 @@
-//! The program on a terminal: what it shows is read, what a person would type is typed.
+//! The program on a pseudo-terminal: reads the screen and types input.
 
 use super::{TIMEOUT, eventually};
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// stdin and stderr are a terminal; stdout is a pipe, so that results can be told from talk.
+/// Stdin and stderr are a terminal; stdout is a pipe, to separate results from messages.
 pub struct Terminal {
     pub child: Child,
     keyboard: File,
     shown: Arc<Mutex<String>>,
-    /// Up to where the screen was looked at.
+    /// How much of the output was matched already.
     seen: usize,
 }
 
@@ -21,14 +21,14 @@ impl Terminal {
     pub fn start(mut command: Command) -> Terminal {
         let (mut master, mut slave) = (-1, -1);
         let null = std::ptr::null_mut();
-        // SAFETY: both places take one descriptor each; the other arguments may be null.
+        // SAFETY: both pointers are valid for one descriptor each; the other arguments may be null.
         let made = unsafe { libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()) };
-        assert_eq!(made, 0, "a terminal can be made");
-        // SAFETY: both were just made and are ours alone.
+        assert_eq!(made, 0, "openpty failed");
+        // SAFETY: both descriptors are new and have no other owner.
         let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
         command.stdin(slave.try_clone().unwrap()).stderr(slave).stdout(Stdio::piped());
         let child = command.spawn().unwrap();
-        // The command holds our copies of the terminal's other end; its end must show when the program is gone.
+        // The command holds copies of the terminal's other end; they must be closed for reads to end.
         drop(command);
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut screen, into) = (master.try_clone().unwrap(), shown.clone());
@@ -41,7 +41,7 @@ impl Terminal {
         Terminal { child, keyboard: master, shown, seen: 0 }
     }
 
-    /// Waits until this stands on the screen, after what was waited for before.
+    /// Waits until the text appears on the screen, after the last match.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         let started = std::time::Instant::now();
@@ -64,7 +64,7 @@ impl Terminal {
         self.shown.lock().unwrap().clone()
     }
 
-    /// The exit code (128 + n after a signal) and what stdout holds.
+    /// The exit code (128 + n after a signal) and stdout.
     pub fn finish(mut self) -> (i32, String) {
         let mut status = None;
         eventually("the program ends", TIMEOUT, || {

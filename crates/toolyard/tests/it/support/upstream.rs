@@ -1,11 +1,11 @@
-//! A small HTTP server that answers as it is told and keeps what it was sent.
+//! A small HTTP server that returns a given response and records the requests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Gives one answer for every request, whatever it asks.
+/// Returns the same response to every request.
 pub struct Upstream {
     pub port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -17,11 +17,11 @@ impl Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (answer, kept) = (answer.into(), seen.clone());
+        let (answer, requests) = (answer.into(), seen.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (answer, kept) = (answer.clone(), kept.clone());
-                std::thread::spawn(move || serve(stream, &answer, &kept));
+                let (answer, requests) = (answer.clone(), requests.clone());
+                std::thread::spawn(move || serve(stream, &answer, &requests));
             }
         });
         Upstream { port, seen }
@@ -31,7 +31,7 @@ impl Upstream {
         Upstream::answering(response("200 OK", "application/json", body))
     }
 
-    /// The requests so far, head and body as they came.
+    /// The requests so far, head and body unchanged.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
@@ -55,7 +55,7 @@ fn serve(mut stream: TcpStream, answer: &str, seen: &Mutex<Vec<String>>) {
         }
     }
     seen.lock().unwrap().push(String::from_utf8_lossy(&request).into_owned());
-    // The client may have had enough already.
+    // The client may have closed the connection.
     let _ = stream.write_all(answer.as_bytes());
 }
 

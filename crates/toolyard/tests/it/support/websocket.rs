@@ -1,4 +1,4 @@
-//! A WebSocket by hand, so that a test can break any rule it wants.
+//! A minimal WebSocket client that can violate the protocol.
 
 use super::client::{Client, HttpResponse};
 use super::planted;
@@ -17,7 +17,7 @@ pub enum Frame {
     Ping,
     Pong(Vec<u8>),
     Close(u16, String),
-    /// The connection is over.
+    /// The connection is closed.
     End,
 }
 
@@ -47,7 +47,7 @@ impl WebSocket {
         (answer, WebSocket { reader: client.into_reader() })
     }
 
-    /// A frame as clients make them; `first` holds the opcode and the bits before it.
+    /// A masked client frame; `first` is the byte with FIN, RSV and opcode.
     pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![first];
         match payload.len() {
@@ -71,7 +71,7 @@ impl WebSocket {
         WebSocket::frame(0x81, text.as_ref())
     }
 
-    /// Fails when the server is gone or takes nothing.
+    /// Fails when the server is gone or does not read.
     pub fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.reader.get_mut().write_all(bytes)
     }
@@ -90,7 +90,7 @@ impl WebSocket {
         self.reader.get_ref().try_clone().unwrap()
     }
 
-    /// Goes away without a word.
+    /// Closes the connection without a close frame.
     pub fn hang_up(self) {
         let _ = self.reader.get_ref().shutdown(Shutdown::Both);
     }

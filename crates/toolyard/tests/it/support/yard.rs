@@ -1,4 +1,4 @@
-//! Yards in temporary folders, and the program that works on them.
+//! Yards in temporary folders, and commands of the program on them.
 
 use super::process::{CommandOutput, Server, run_for, toolyard_path};
 use super::{TIMEOUT, is_root, planted};
@@ -12,14 +12,14 @@ use std::process::Command;
 pub struct Yard {
     base: PathBuf,
     run_as: RunAs,
-    /// What its commands get beside the search path and the home.
+    /// Variables of its commands besides PATH and HOME.
     variables: Vec<(String, String)>,
 }
 
-/// Who runs the program.
+/// The user who runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunAs {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     CurrentUser,
     /// An ordinary user; only root can become one.
     NoopCaller,
@@ -28,7 +28,7 @@ pub enum RunAs {
 const NOBODY: u32 = 65534;
 
 impl RunAs {
-    /// Every identity that can be tried here.
+    /// Every user that this machine can test with.
     pub fn all() -> Vec<RunAs> {
         if is_root() {
             return vec![RunAs::CurrentUser, RunAs::NoopCaller];
@@ -55,14 +55,14 @@ impl Yard {
         Yard::of(RunAs::CurrentUser)
     }
 
-    /// Knows no secret, as most yards do.
+    /// A yard without the planted secret.
     pub fn without_secret() -> Yard {
         let mut yard = Yard::new();
         yard.variables.clear();
         yard
     }
 
-    /// Its commands get one more variable.
+    /// Adds a variable to the environment of its commands.
     pub fn variable(mut self, name: &str, value: &str) -> Yard {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -108,12 +108,12 @@ impl Yard {
         self
     }
 
-    /// A tool of the kind that runs a shell script given as text.
+    /// A tool of the kind that runs the shell script.
     pub fn shell(&self, kind: Kind, name: &str, script: &str) -> &Yard {
         self.tool(kind, name, &["/bin/sh", "-c", script], json!({}))
     }
 
-    /// A tool of the kind with `extra` fields in the words of its file format.
+    /// A tool of the kind with `extra` fields of its file format.
     pub fn tool(&self, kind: Kind, name: &str, argv: &[&str], extra: Value) -> &Yard {
         let (path, mut fields) = match kind {
             // JSON is YAML.
@@ -134,7 +134,7 @@ impl Yard {
         self.file(&path, serde_json::to_vec_pretty(&fields).unwrap())
     }
 
-    /// The program with a clean environment, standing in the yard.
+    /// The program with a clean environment, in the yard's folder.
     pub fn command(&self) -> Command {
         let program = self.program();
         let mut command = match self.run_as {
@@ -154,7 +154,7 @@ impl Yard {
         command
     }
 
-    /// Runs a command of the program to its end.
+    /// Runs a command of the program to completion.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.command();
@@ -187,7 +187,7 @@ impl Yard {
         ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A user who may not enter the build folder gets a copy.
+    /// A copy for a user who cannot access the build folder.
     fn program(&self) -> PathBuf {
         let built = toolyard_path();
         let open = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0);
@@ -204,7 +204,7 @@ impl Yard {
     fn give(&self, path: &Path) {
         if self.run_as == RunAs::NoopCaller {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-            // Folders made on the way to it belong to the user too.
+            // Created parent folders belong to the user too.
             let root = self.root();
             for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&root)) {
                 chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -216,7 +216,7 @@ impl Yard {
 impl Drop for Yard {
     fn drop(&mut self) {
         if planted::is_searched_for() {
-            // Large, and older than the secret.
+            // Large, and created before the secret.
             let _ = fs::remove_file(self.base.join("toolyard"));
         } else {
             let _ = fs::remove_dir_all(&self.base);

@@ -63,8 +63,8 @@ fn every_version_is_there_under_every_spelling_and_the_newest_is_the_default() {
     assert_eq!((listed.len(), listed[0].prompt.name.as_str()), (1, "draft"));
     assert_eq!((listed[0].id.as_str(), &listed[0].versions[..]), ("writing.draft", &[1, 3, 10][..]));
     for (name, kind, what, hint) in [
-        ("draft@2", ErrorKind::ResourceNotFound, "no version 2", "there are 1, 3, 10"),
-        ("draft@new", ErrorKind::InvalidInput, "\"new\" is no version", "there are 1, 3, 10"),
+        ("draft@2", ErrorKind::ResourceNotFound, "no version 2", "available versions: 1, 3, 10"),
+        ("draft@new", ErrorKind::InvalidInput, "\"new\" is not a version", "available versions: 1, 3, 10"),
         ("darft", ErrorKind::ResourceNotFound, "no prompt 'darft'", "'draft'"),
         ("writing", ErrorKind::ResourceNotFound, "no prompt 'writing'", "list the prompts"),
     ] {
@@ -85,11 +85,11 @@ fn arguments_are_checked_and_texts_become_what_the_schema_wants() {
     assert_eq!(text(&packs, "draft", r#"{"topic":"7","words":"41"}"#), "7 42");
     let error = fill(&packs, "draft", r#"{"words":"many"}"#).unwrap_err();
     assert_eq!((error.kind, error.details.violations.len()), (ErrorKind::InvalidInput, 2));
-    assert!(error.message.contains("do not fit the prompt 'draft'"), "{error:?}");
+    assert!(error.message.contains("invalid arguments for the prompt 'draft'"), "{error:?}");
     assert!(!format!("{error:?}").contains("many"), "the value stays with its caller");
     // Optional, and the template does without a default.
     let error = fill(&packs, "draft", r#"{"topic":"x"}"#).unwrap_err();
-    assert!(error.message.contains("cannot be filled in"), "{error:?}");
+    assert!(error.message.contains("cannot render the template"), "{error:?}");
     assert_eq!(text(&packs, "a.plain", "{}"), "nothing to fill in");
     assert!(fill(&packs, "a.plain", r#"{"x":1}"#).unwrap_err().message.contains("takes no arguments"));
 }
@@ -154,10 +154,10 @@ fn what_is_wrong_with_a_spec_is_told_with_its_place() {
         ("messages: [{texts: x}]", "1:13", "unknown field 'messages.texts' (did you mean 'messages.text'?)"),
         ("messages: [{text: x, body: true}]", "1:12", "exactly one of"),
         ("messages: []", "1:11", "holds 0"),
-        ("messages: [{text: '{% if %}'}]", "1:19", "the template is broken"),
+        ("messages: [{text: '{% if %}'}]", "1:19", "invalid template"),
         ("messages: [{image: ../../../secret.png}]", "1:20", "lies outside the folder"),
         ("messages: [{image: /etc/passwd}]", "1:20", "lies outside the folder"),
-        ("messages: [{image: leak.png}]", "1:20", "leads out of the yard"),
+        ("messages: [{image: leak.png}]", "1:20", "points outside the yard"),
         ("messages: [{image: none.png}]", "1:20", "cannot be read"),
         ("messages: [{image: x.v1.md}]", "1:20", "type of the image"),
         ("messages: [{image: {base64: '!', mimeType: a/b}}]", "1:29", "not valid base64"),
@@ -166,11 +166,11 @@ fn what_is_wrong_with_a_spec_is_told_with_its_place() {
         ("messages: [{resource: {text: x}}]", "1:23", "'resource.uri' is missing"),
         ("messages: [{resource: {uri: a, text: x, base64: AA==}}]", "1:38", "exactly one of 'text'"),
         ("messages: [{text: x}]\ntool: t", "2:7", "exclude each other"),
-        ("expose: a b", "1:9", "cannot be a name"),
+        ("expose: a b", "1:9", "is not a valid name"),
         ("inputs: 5", "1:9", "must be a map"),
         ("inputs: {type: objekt}", "1:9", "not a valid JSON Schema"),
         ("constraints: 5", "1:14", "must be a map"),
-        ("complete: {x: [a]}", "1:1", "no argument in 'inputs'"),
+        ("complete: {x: [a]}", "1:1", "which 'inputs' does not declare"),
         ("complete: {x: {tol: a}}", "1:15", "'complete.tool' is missing"),
         ("a: [", "", "not valid YAML"),
     ] {
@@ -200,8 +200,8 @@ fn what_a_body_uses_must_be_declared() {
             "{{ input.topc }}",
             "uses 'input.topc', which 'inputs' does not declare (did you mean 'input.topic'?)",
         ),
-        ("{% for %}", "the template is broken"),
-        ("{% include 'x' %}", "the template is broken"),
+        ("{% for %}", "invalid template"),
+        ("{% include 'x' %}", "invalid template"),
     ] {
         let (_folder, packs) = load(&[
             ("REGISTRY.yaml", "a: {x: [1]}\n"),

@@ -11,7 +11,7 @@ use toolyard_runtimes::builtin::{Group, Services};
 
 pub struct Artifacts {
     pub services: Arc<Services>,
-    /// The largest content that is given.
+    /// The largest content that is read.
     pub max: u64,
 }
 
@@ -46,7 +46,7 @@ impl BuiltinScheme for Artifacts {
         })
     }
 
-    /// An artifact is what it is.
+    /// An artifact never changes.
     fn watch(&self, _: &str, _: RequestContext<'_>, _: OnChange) -> Option<WatchFuture> {
         None
     }

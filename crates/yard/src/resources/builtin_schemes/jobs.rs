@@ -1,4 +1,4 @@
-//! `job://ID`: one of the caller's jobs with its result. Those of others are as unknown as jobs that never were.
+//! `job://ID`: one of the caller's jobs with its result. Jobs of other callers are not found.
 
 use super::{BuiltinScheme, OnChange, PAGE_SIZE, TypedBody, WatchFuture};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const ROUND: Duration = Duration::from_secs(60);
 impl BuiltinScheme for JobResults {
     const SCHEME: &'static str = "job";
     const GROUP: Group = Group::Jobs;
-    const DESCRIPTION: &'static str = "A job of yours: where it stands, and its result";
+    const DESCRIPTION: &'static str = "One of your jobs: its state and its result";
 
     fn list<'a>(
         &'a self,
@@ -55,7 +55,7 @@ impl BuiltinScheme for JobResults {
         })
     }
 
-    /// Tells of its end.
+    /// Reports the end of the job.
     fn watch(
         &self,
         id: &str,

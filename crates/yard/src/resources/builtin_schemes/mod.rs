@@ -1,5 +1,5 @@
-//! What Toolyard itself keeps, as resources that can be read: artifacts, job results, tool specifications. Each is there
-//! where `[builtin]` turns its tools on, and shows to a caller what those tools would.
+//! Toolyard's own data as read-only resources: artifacts, job results, tool specifications. Each scheme is
+//! available when `[builtin]` enables its tools, and shows a caller what those tools would.
 
 mod artifacts;
 mod jobs;
@@ -24,7 +24,7 @@ use toolyard_protocol::{
 };
 use toolyard_runtimes::builtin::{Group, Selection};
 
-/// One scheme of kept thing: `SCHEME://ID`.
+/// A built-in URI scheme: `SCHEME://ID`.
 pub trait BuiltinScheme: Send + Sync + 'static {
     const SCHEME: &'static str;
     const GROUP: Group;
@@ -37,15 +37,14 @@ pub trait BuiltinScheme: Send + Sync + 'static {
         request_context: RequestContext<'a>,
     ) -> RequestFuture<'a, Vec<Resource>>;
 
-    /// `None` when there is no such thing for this caller.
+    /// `None` when it does not exist for this caller.
     fn read<'a>(
         &'a self,
         id: &'a str,
         request_context: RequestContext<'a>,
     ) -> RequestFuture<'a, Option<TypedBody>>;
 
-    /// Calls `on_change` after each change of the content, and ends when there will be no more; `None` for what never
-    /// changes.
+    /// Calls `on_change` after each change, and ends after the last one; `None` if the content never changes.
     fn watch(
         &self,
         id: &str,
@@ -64,7 +63,7 @@ pub type OnChange = Box<dyn Fn() + Send + Sync>;
 pub type WatchFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub const PAGE_SIZE: usize = 100;
-/// Watches of kept things that go on at the same time.
+/// Concurrent watches of one scheme.
 const MAX_WATCHES: usize = 1000;
 
 /// A scheme as a source of resources.
@@ -101,7 +100,7 @@ impl<K: BuiltinScheme> BuiltinResources<K> {
     }
 }
 
-/// Stops with the last watch.
+/// A watch task that is aborted with its last subscriber.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -166,14 +165,14 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
     ) -> RequestFuture<'a, ()> {
         Box::pin(async move {
             self.content(&part.uri, request_context).await?;
-            Err(read_only(&part.uri, "what Toolyard keeps"))
+            Err(read_only(&part.uri, "Toolyard itself"))
         })
     }
 
     fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
         Box::pin(async move {
             self.content(uri, request_context).await?;
-            Err(read_only(uri, "what Toolyard keeps"))
+            Err(read_only(uri, "Toolyard itself"))
         })
     }
 
@@ -214,7 +213,7 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
             };
             let task = self.watched.get(&uri, || {
                 let permit = self.permits.clone().try_acquire_owned().map_err(|_| {
-                    Error::new(ErrorKind::Busy, format!("{MAX_WATCHES} of these are watched already"))
+                    Error::new(ErrorKind::Busy, format!("the limit of {MAX_WATCHES} watches is reached"))
                 })?;
                 Ok(AbortOnDrop(tokio::spawn(async move {
                     watch_future.await;

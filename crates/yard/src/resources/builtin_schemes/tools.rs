@@ -1,4 +1,4 @@
-//! `tool://NAME`: everything that is known about a tool, as `show --json` prints it.
+//! `tool://NAME`: the specification of a tool, as `show --json` prints it.
 
 use super::{BuiltinScheme, OnChange, PAGE_SIZE, TypedBody, WatchFuture};
 use crate::resources::shutting_down;

@@ -1,4 +1,4 @@
-//! Every way out of a root that we know of, tried with every operation; none may succeed.
+//! Known path traversal attacks on a root, tried with every operation; none may succeed.
 
 use super::{Root, RootAccess, RootError};
 use crate::resources::file_uri::{FilePath, FileUri};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const SECRET: &str = "the content outside";
 
-/// A root with everything in it that could lead out, and a folder outside that must stay as it is.
+/// A root with links and special files of all kinds, and a folder outside that must not change.
 fn trap(name: &str) -> (Folder, Root) {
     let folder = Folder::new(name);
     folder.write("outside/secret.txt", SECRET);
@@ -111,7 +111,7 @@ fn path_of(uri: &str) -> Option<FilePath> {
     FileUri::parse(uri)?.ok().filter(|address| address.root == "n").map(|address| address.path)
 }
 
-/// What an operation did with an address: `true` when it did something.
+/// Whether an operation succeeded on a URI.
 fn does(root: &Root, operation: &str, uri: &str) -> bool {
     let Some(path) = path_of(uri) else { return false };
     match operation {
@@ -138,8 +138,8 @@ fn no_address_leads_out_by_any_operation() {
         }
     }
     assert_eq!(tried, 4 * ways.len());
-    assert_eq!(tree(&folder.path), before, "nothing was made, changed or removed");
-    // The same operations do work on what may be used.
+    assert_eq!(tree(&folder.path), before, "nothing was created, changed or removed");
+    // Positive control: the same operations succeed on allowed files.
     for (operation, uri) in [
         ("read", "yard://n/a.txt"),
         ("watch", "yard://n/sub/b.txt"),
@@ -155,7 +155,7 @@ fn a_name_that_another_owner_gave_to_a_file_elsewhere_is_no_way_to_it() {
     let (folder, root) = trap("hardlinks");
     let (outside, inside) = (folder.path.join("outside/secret.txt"), folder.path.join("root/hard.txt"));
     fs::hard_link(&outside, &inside).unwrap();
-    // With the root's own owner it is a file with two names, and allowed.
+    // With the root's own owner, a file with two hard links is allowed.
     assert!(does(&root, "read", "yard://n/hard.txt"));
     // SAFETY: the call has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -170,13 +170,13 @@ fn a_name_that_another_owner_gave_to_a_file_elsewhere_is_no_way_to_it() {
     assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
     let listed = root.list(None, 100).unwrap().0;
     assert!(listed.iter().all(|file| file.path != path), "{listed:?}");
-    // Another owner's file with one name only belongs here and nowhere else.
+    // Another owner's file with a single hard link is allowed.
     let own = folder.write("root/theirs.txt", "theirs");
     chown(own, Some(12_345), None).unwrap();
     assert!(does(&root, "read", "yard://n/theirs.txt"));
 }
 
-/// Swaps two names for each other again and again, while the other side reads and writes through one of them.
+/// One thread swaps files with links repeatedly, while the other reads and writes through their names.
 #[test]
 fn swapping_links_in_while_files_are_used_leads_nowhere() {
     let (folder, root) = trap("races");
@@ -215,7 +215,7 @@ fn swapping_links_in_while_files_are_used_leads_nowhere() {
             count(root.write(&inner, b"inside").is_ok());
         }
     }
-    // Last, because a file that was written or removed takes the link's place.
+    // Last, because writing or deleting replaces the link.
     for _ in 0..1000 {
         count(root.write(&file, b"inside").is_ok());
         count(root.delete(&inner).is_ok());
@@ -238,7 +238,7 @@ fn swap(at: &Path, a: &str, b: &str) {
     unsafe { libc::renameat2(libc::AT_FDCWD, a.as_ptr(), libc::AT_FDCWD, b.as_ptr(), libc::RENAME_EXCHANGE) };
 }
 
-/// Every path with what stands there, links as what they say.
+/// Every path with its content; for a link, its target.
 fn tree(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -327,7 +327,7 @@ fn what_is_written_is_whole_or_not_there() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "two");
     let names: Vec<_> = fs::read_dir(file.parent().unwrap()).unwrap().collect();
     assert_eq!(names.len(), 1, "no temporary file is left: {names:?}");
-    // A reader beside a writer sees one of the two, always whole.
+    // A concurrent reader sees the old content or the new one, never a part.
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, at) = (stop.clone(), file.clone());
     let reading = std::thread::spawn(move || {

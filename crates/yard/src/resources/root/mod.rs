@@ -1,5 +1,5 @@
-//! One folder that clients may read, and change where its owner allows it. Its descriptor is held open: what happens to
-//! the path that led to it later changes nothing.
+//! A folder that clients may read, and change where its owner allows it. It is accessed through an open
+//! descriptor, so that later changes of its path have no effect.
 
 #[cfg(test)]
 mod escapes;
@@ -18,41 +18,41 @@ pub struct Root {
     pub name: String,
     pub access: RootAccess,
     folder: OwnedFd,
-    /// Whoever owns the folder may have files with several names in it; others may not.
+    /// The folder's owner; files of other owners must have a single hard link.
     owner: u32,
-    /// Never entered, wherever it lies.
+    /// Never entered, even if it is below the root.
     state: PathBuf,
     /// The largest file that is read or written.
     max_bytes: u64,
 }
 
-/// What may be done besides reading.
+/// Permissions besides reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootAccess {
     pub write: bool,
     pub delete: bool,
 }
 
-/// Why a file is not given out.
+/// Why a file cannot be accessed.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    #[error("it is not there")]
+    #[error("it does not exist")]
     Missing,
     #[error("it is a folder")]
     Folder,
     #[error("it is a device, a pipe or a socket, not a file")]
     NotRegular,
-    #[error("a link stands in its path, and links are not followed")]
+    #[error("its path contains a symbolic link, and links are not followed")]
     Link,
-    #[error("it lies on another file system than its root")]
+    #[error("it is on another file system than its root")]
     OtherMount,
-    #[error("it has another owner than its root, and other names elsewhere")]
+    #[error("it has another owner than its root, and several hard links")]
     OtherOwner,
-    #[error("the server may not open it")]
+    #[error("the server has no permission to open it")]
     Denied,
-    #[error("it has {size} bytes; at most {max} are given or taken")]
+    #[error("it has {size} bytes; the limit is {max}")]
     TooLarge { size: u64, max: u64 },
-    #[error("this system has no openat2 (Linux 5.6), without which no file is opened")]
+    #[error("this kernel has no openat2; Linux 5.6 or newer is required")]
     Unsupported,
     #[error("{0}")]
     Io(io::Error),
@@ -69,7 +69,7 @@ impl Root {
         let mut options = std::fs::OpenOptions::new();
         let folder = options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path);
         let folder = OwnedFd::from(folder.map_err(RootError::of)?);
-        // Asks the kernel once, so that a missing call is told at the start and not at the first read.
+        // Probes openat2, so that a missing system call is reported at the start and not at the first read.
         let probe =
             beneath::open(folder.as_fd(), ".", beneath::FOLDER, LinkPolicy::Refuse).map_err(RootError::of)?;
         let owner = File::from(probe).metadata().map_err(RootError::of)?.uid();
@@ -83,7 +83,7 @@ impl Root {
         let fd =
             beneath::open(folder.as_fd(), name, beneath::READ, LinkPolicy::Refuse).map_err(RootError::of)?;
         let file = File::from(fd);
-        // By what was opened, not by its name: the name may lead elsewhere by now.
+        // Of the open file, not by its name, which may refer to another file by now.
         let meta = file.metadata().map_err(RootError::of)?;
         self.check_readable(&meta)?;
         self.check_size(meta.len())?;
@@ -94,7 +94,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// What is known about a file that could be read.
+    /// The metadata of a file that may be accessed.
     pub fn metadata(&self, path: &FilePath) -> Result<Metadata, RootError> {
         let (folders, name) = path.split();
         self.metadata_in(self.folder(folders, IfMissing::Fail)?.as_fd(), name)
@@ -108,7 +108,7 @@ impl Root {
         Ok(meta)
     }
 
-    /// Whether a file may be given out. A name that someone else gave to a file elsewhere is no way to it.
+    /// Whether a file may be accessed. A hard link must not expose another owner's file from elsewhere.
     fn check_readable(&self, meta: &Metadata) -> Result<(), RootError> {
         if meta.is_dir() {
             return Err(RootError::Folder);
@@ -154,7 +154,7 @@ impl Root {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(RootError::of(error));
                 }
-                // A file is only as safe as the names that lead to it.
+                // The new folder must be on disk before a file in it is.
                 _ => opened = write::sync_folder(folder).and_then(|()| open()),
             }
         }
@@ -165,20 +165,20 @@ impl Root {
         Ok(inner.into())
     }
 
-    /// Asked each time: the state folder is made when it is first needed.
+    /// Looked up each time: the state folder is created when it is first needed.
     fn state(&self) -> Option<FileId> {
         std::fs::metadata(&self.state).ok().map(|meta| file_id(&meta))
     }
 }
 
-/// What to do about a folder that is not there.
+/// What to do about a missing folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMissing {
     Fail,
     Create,
 }
 
-/// A folder, whatever its name.
+/// Device and inode, which identify a folder whatever its name.
 type FileId = (u64, u64);
 
 fn file_id(meta: &Metadata) -> FileId {

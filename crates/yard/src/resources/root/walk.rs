@@ -1,4 +1,4 @@
-//! Lists the files of a root in the order of their paths, page by page: a page looks only at what it needs.
+//! Lists the files of a root in path order, page by page; a page reads only the folders it needs.
 
 use super::{IfMissing, Root, RootError};
 use crate::resources::file_uri::{FilePath, MAX_DEPTH, check_name};
@@ -20,15 +20,15 @@ pub struct Names {
     pub truncated: bool,
 }
 
-/// Names of one folder that are held at once; the rest comes with later pages.
+/// Names of one folder that are held in memory; the rest comes with later pages.
 const MAX_NAMES: usize = 4096;
-/// Names of one folder that are looked at, whatever they are.
+/// Entries of one folder that are read.
 const MAX_SCANNED: usize = 200_000;
-/// Entries that one page goes through.
+/// Entries that one page visits.
 const MAX_WORK: usize = 20_000;
 
 impl Root {
-    /// The files after `after`, at most `limit`, and the path after which the next page goes on.
+    /// The files after `after`, at most `limit`, and the path after which the next page continues.
     pub fn list(
         &self,
         after: Option<&FilePath>,
@@ -42,9 +42,9 @@ impl Root {
         Ok((page.found, next))
     }
 
-    /// The names in a folder that `wanted` says yes to, each with whether it is a folder.
+    /// The names in a folder that `wanted` accepts, each with whether it is a folder.
     pub fn names(&self, folder: BorrowedFd<'_>, wanted: impl Fn(&str) -> bool) -> Result<Names, RootError> {
-        // The way by /proc leads to the very folder that is open, not to what has its name now.
+        // The /proc path refers to the open folder itself, whatever its name is now.
         let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
         let mut least = BinaryHeap::new();
         let mut truncated = false;
@@ -65,18 +65,18 @@ impl Root {
     }
 }
 
-/// One page in the making.
+/// Collects one page.
 struct PageBuilder<'r> {
     root: &'r Root,
     found: Vec<FileEntry>,
     limit: usize,
     work: usize,
-    /// The last entry that was dealt with.
+    /// The last entry that was visited.
     last: Option<Vec<String>>,
 }
 
 impl PageBuilder<'_> {
-    /// Goes through a folder whose path is `at`, beginning after `after`; `false` when the page was full before its end.
+    /// Visits the folder at `at`, starting after `after`; `false` when the page filled up before its end.
     fn visit(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -88,7 +88,7 @@ impl PageBuilder<'_> {
             self.root.names(folder, |name| first.is_none_or(|first| name >= first))?;
         for (name, is_folder) in names {
             let inner = if first == Some(name.as_str()) { &after[1..] } else { &[] };
-            // The entry itself was dealt with on an earlier page.
+            // The entry itself was visited for an earlier page.
             if first == Some(name.as_str()) && inner.is_empty() {
                 continue;
             }
@@ -115,7 +115,7 @@ impl PageBuilder<'_> {
         after: &[String],
     ) -> Result<bool, RootError> {
         let Some(name) = at.last().filter(|_| at.len() < MAX_DEPTH) else { return Ok(true) };
-        // What cannot be entered, or is gone by now, has nothing to show.
+        // A folder that cannot be opened, or no longer exists, is skipped.
         let Ok(inner) = self.root.open_subfolder(folder, name, IfMissing::Fail, self.root.state()) else {
             return Ok(true);
         };
@@ -128,7 +128,7 @@ impl PageBuilder<'_> {
         }
     }
 
-    /// Files that could not be read are not shown.
+    /// Files that may not be accessed are skipped.
     fn add(&mut self, folder: BorrowedFd<'_>, at: &[String]) -> bool {
         if let Some(name) = at.last()
             && let Ok(meta) = self.root.metadata_in(folder, name)

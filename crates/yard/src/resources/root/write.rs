@@ -10,7 +10,7 @@ use toolyard_engine::clock::{Random, SystemRandom};
 use toolyard_runtimes::beneath::{self, LinkPolicy};
 
 impl Root {
-    /// Replaces the content of a file, or makes it and the folders on the way. On disk when this returns.
+    /// Replaces the content of a file, or creates the file and its folders. On disk when this returns.
     pub fn write(&self, path: &FilePath, bytes: &[u8]) -> Result<(), RootError> {
         self.check_size(bytes.len() as u64)?;
         let (folders, name) = path.split();
@@ -26,7 +26,7 @@ impl Root {
             sync_folder(folder.as_fd())
         });
         if written.is_err() {
-            // Gone already when only the last step failed.
+            // Already renamed when only the sync failed.
             let _ = beneath::unlink(folder.as_fd(), &temporary);
         }
         written.map_err(RootError::of)
@@ -48,7 +48,7 @@ impl Root {
     }
 }
 
-/// Hidden, so that no list shows it and no address names it.
+/// Hidden, so that no list shows it and no URI names it.
 fn temporary_name() -> String {
     let mut random = [0; 8];
     SystemRandom.fill(&mut random);

@@ -1,4 +1,4 @@
-"""The conformance suite's fixtures that talk while they run, one function each."""
+"""The dialog tools that the conformance suite calls, one function each."""
 
 import json
 import threading

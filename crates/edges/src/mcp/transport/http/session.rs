@@ -1,12 +1,12 @@
 //! A session's HTTP: POST for messages, GET for a stream of ours or for what was missed, DELETE to end it.
 
 use super::{Accept, fail, json, not_allowed, refuse, text};
+use crate::limits::with_timeout;
 use crate::mcp::session::Session;
 use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::notification_stream::NotificationStream;
 use crate::mcp::session::outbox::{NextEvent, Outbox};
 use crate::mcp::{Mcp, session::dispatch, transport::sse};
-use crate::timeouts::with_timeout;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn initialize(mcp: &Mcp, identity: Identity, request: &Request) -> Re
         let failure = Failure::request(503, "there are too many sessions; try again later");
         return fail(&failure, Some(&request.id));
     };
-    let body = initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities());
+    let body = initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities);
     let mut response = json(StatusCode::OK, body);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(SESSION, id);

@@ -1,19 +1,22 @@
 //! A stateless client's POST: headers that agree with the body, then one answer or a stream that ends with it.
 
 use super::{Accept, VERSION, fail, json};
-use crate::mcp::stateless::call::CallEvent;
+use crate::limits::with_timeout;
+use crate::mcp::stateless::CallEvent;
 use crate::mcp::stateless::{self, ParkableCall, Started};
 use crate::mcp::transport::sse;
 use crate::mcp::{Mcp, stateless::listen};
-use crate::timeouts::with_timeout;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use toolyard_engine::{Registry, Snapshot};
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::Request;
 use toolyard_wire::mcp::failure::Failure;
+use toolyard_wire::mcp::headers::HeaderParam;
 use toolyard_wire::mcp::meta::RequestMeta;
 use toolyard_wire::mcp::{headers as wire_headers, meta};
 
@@ -92,6 +95,42 @@ fn check_argument_headers(
         None => Ok(()),
         Some(what) => Err(Failure::header_mismatch(what)),
     }
+}
+
+/// The arguments of tools that are mirrored in headers, computed once per snapshot of the registry.
+#[derive(Default)]
+pub(in crate::mcp) struct HeaderMirrorCache(Mutex<Option<(Arc<Snapshot>, Arc<MirrorsByTool>)>>);
+
+type MirrorsByTool = HashMap<Box<str>, Vec<HeaderParam>>;
+
+impl HeaderMirrorCache {
+    /// The mirrored arguments of the tools that have some.
+    pub fn by_tool(&self, registry: &Registry) -> Arc<MirrorsByTool> {
+        let snapshot = registry.snapshot();
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match cached.as_ref() {
+            Some((known, mirrored)) if Arc::ptr_eq(known, &snapshot) => mirrored.clone(),
+            _ => {
+                let mirrored = Arc::new(mirrors_by_tool(&snapshot));
+                *cached = Some((snapshot, mirrored.clone()));
+                mirrored
+            }
+        }
+    }
+}
+
+fn mirrors_by_tool(snapshot: &Snapshot) -> MirrorsByTool {
+    let mut found = HashMap::new();
+    for entry in snapshot.entries() {
+        let schema = entry.spec.input_schema.as_ref();
+        let header_params =
+            schema.map(|schema| wire_headers::header_params(schema.bytes())).unwrap_or_default();
+        if !header_params.is_empty() {
+            found.insert(entry.spec.exposed.as_str().into(), header_params.clone());
+            found.insert(entry.spec.name.as_str().into(), header_params);
+        }
+    }
+    found
 }
 
 /// One JSON answer, unless there is something to say before it.

@@ -21,18 +21,18 @@ use toolyard_protocol::Id;
 pub struct History {
     folder: TempDir,
     ring: u64,
-    /// Each as if in a process of its own.
+    /// Each simulates a process of its own.
     processes: Vec<Process>,
     workload: Workload,
     invariants: InvariantChecker,
     model: Memory,
-    /// What a power cut may leave: the model as it was last synced, and after each group since.
+    /// Possible states after a power cut: the model as it was last synced, and after each group since.
     durable: Vec<Memory>,
     synced_log: u64,
     pub tally: Tally,
 }
 
-/// What happened in a history, to be summed over all.
+/// Statistics of a history, to be summed over all.
 #[derive(Clone, Default)]
 pub struct Tally {
     pub operations: u64,
@@ -40,7 +40,7 @@ pub struct Tally {
     pub failures: u64,
     pub restarts: u64,
     pub power_cuts: u64,
-    /// Power cuts that took back something that was not synced.
+    /// Power cuts that lost something unsynced.
     pub losses: u64,
 }
 
@@ -83,7 +83,7 @@ impl Process {
     ) -> Vec<Result<Answer, StoreError>> {
         self.script.hold(planned);
         let all = join_all(group.iter().map(|operation| operation.clone().run(&self.jobs, &self.events)));
-        // Polled in order: every operation is queued when the writer may go on.
+        // Polled in order: every operation is queued when the writer is released.
         tokio::join!(all, async { self.script.release() }).0
     }
 }
@@ -178,7 +178,7 @@ impl History {
         Some(PlannedFault { point, nth, fault })
     }
 
-    /// What must be answered, given the fault that happened; brings the model to what must be kept.
+    /// The expected answers, given the fault that happened; applies what must be stored to the model.
     fn expect(
         &mut self,
         group: &[Operation],
@@ -208,12 +208,12 @@ impl History {
         operation.clone().run(&jobs, &events).now_or_never().unwrap()
     }
 
-    /// All processes end as they should and begin again.
+    /// Closes all processes properly and opens them again.
     async fn restart(&mut self) {
         for process in &self.processes {
             process.database.close().await;
         }
-        // The log went into the file, which was synced for it.
+        // The WAL was checkpointed into the file, which was synced.
         assert!(!with_suffix(&self.folder.file(), "-wal").exists());
         (self.durable, self.synced_log) = (vec![self.model.fork()], 0);
         self.open_all();
@@ -221,7 +221,7 @@ impl History {
         self.compare_sums().await;
     }
 
-    /// All processes die, and of the log stays what was synced and any part of what was written since.
+    /// Crashes all processes; of the WAL, the synced part and any part of what was written since remain.
     async fn power_cut(&mut self) {
         for process in &self.processes {
             let planned = PlannedFault { point: WOKEN, nth: 0, fault: Fault::Crash };
@@ -242,14 +242,14 @@ impl History {
         let _ = std::fs::remove_file(shared);
         self.open_all();
         let (seen, sums) = (self.seen(0).await, self.processes[0].sums().await);
-        let kept = self.durable.iter().rposition(|model| modelled(model) == seen && summed(model) == sums);
+        let found = self.durable.iter().rposition(|model| modelled(model) == seen && summed(model) == sums);
         let synced = &self.durable[0];
-        let kept = kept.unwrap_or_else(|| panic!("{seen:#?} is left, synced was {:#?}", modelled(synced)));
+        let found = found.unwrap_or_else(|| panic!("{seen:#?} is left, synced was {:#?}", modelled(synced)));
         self.tally.power_cuts += 1;
-        self.tally.losses += u64::from(kept + 1 < self.durable.len());
-        self.model = self.durable.swap_remove(kept);
+        self.tally.losses += u64::from(found + 1 < self.durable.len());
+        self.model = self.durable.swap_remove(found);
         (self.durable, self.synced_log) = (vec![self.model.fork()], bytes.len() as u64);
-        self.invariants.forget();
+        self.invariants.reset();
     }
 
     fn open_all(&mut self) {

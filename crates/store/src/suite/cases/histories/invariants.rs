@@ -1,4 +1,4 @@
-//! What can be seen of the stores from outside, and what must hold of it whatever the model says.
+//! The observable state of the stores, and its invariants, independent of the model.
 
 use super::operation::{Answer, Operation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,17 +8,17 @@ use toolyard_engine::stores::{
 };
 use toolyard_protocol::{Id, Identity, Job, JobState, Timestamp};
 
-/// All jobs and events at one moment, by way of queries.
+/// All jobs and events, as queries return them.
 #[derive(Debug, PartialEq)]
 pub struct StoreSnapshot {
     pub jobs: BTreeMap<Id, Job>,
     pub events: EventPage,
 }
 
-/// The rest, looked at less often.
+/// The rest of the state, compared less often.
 #[derive(Debug, PartialEq)]
 pub struct StoreCounts {
-    /// Who holds which job, which no query of the stores tells.
+    /// The lease of each job, which no query of the stores returns.
     leases: Vec<Lease>,
     owners: Vec<Id>,
     all: Vec<(JobState, u64)>,
@@ -29,9 +29,9 @@ impl StoreSnapshot {
     pub async fn of(jobs: &dyn JobStore, events: &dyn EventStore) -> Result<StoreSnapshot, StoreError> {
         let all = JobFilter { limit: 10_000, ..JobFilter::default() };
         let since = Some(Timestamp::from_unix_ms(0));
-        let kept = EventQuery { since, limit: 10_000, ..EventQuery::default() };
+        let all_events = EventQuery { since, limit: 10_000, ..EventQuery::default() };
         let jobs = jobs.list(all).await?.into_iter().map(|job| (job.id, job)).collect();
-        Ok(StoreSnapshot { jobs, events: events.read(kept).await? })
+        Ok(StoreSnapshot { jobs, events: events.read(all_events).await? })
     }
 }
 
@@ -46,7 +46,7 @@ impl StoreCounts {
     }
 }
 
-/// Follows one history and knows nothing of the model.
+/// Checks one history without the model.
 #[derive(Default)]
 pub struct InvariantChecker {
     before: Option<StoreSnapshot>,
@@ -79,11 +79,11 @@ impl InvariantChecker {
         }
     }
 
-    /// After a group: no job vanished before its time, none that is over changed, no event is missing or rewritten.
+    /// After a group: no job vanished early, no ended job changed, no event is missing or rewritten.
     pub fn check_group(&mut self, now: StoreSnapshot, group: &[Operation]) {
         let numbers: Vec<u64> = now.events.events.iter().map(|event| event.seq).collect();
         let expected: Vec<u64> = (now.events.oldest.max(1)..=now.events.newest).collect();
-        assert_eq!(numbers, expected, "events have holes");
+        assert_eq!(numbers, expected, "events have gaps");
         if let Some(before) = &self.before {
             let expired = group.iter().filter_map(|operation| match operation {
                 Operation::Expire(now, _) => Some(*now),
@@ -108,8 +108,8 @@ impl InvariantChecker {
         self.before = Some(now);
     }
 
-    /// A power cut may take back what was not synced; from here on the story begins anew.
-    pub fn forget(&mut self) {
+    /// Starts afresh: a power cut may lose what was not synced.
+    pub fn reset(&mut self) {
         *self = InvariantChecker::default();
     }
 }

@@ -1,4 +1,4 @@
-//! Random histories of jobs and events on SQLite, compared step by step with the stores in memory.
+//! Random histories of jobs and events on SQLite, compared step by step with the in-memory stores.
 //!
 //! `YARD_HISTORY=<seed>` replays one; `YARD_HISTORIES=<count>` runs that many per part.
 
@@ -15,7 +15,7 @@ use history::{History, Tally};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-/// Four of these run, so that several processors share the work.
+/// Per part; there are four, which run in parallel.
 const HISTORIES: u64 = 2_500;
 
 #[test]
@@ -56,7 +56,7 @@ fn run_part(part: u64) {
         }
     }
     println!("{count} histories: {sum}");
-    // Few histories pass each point only by luck.
+    // A short run may miss some points.
     if count >= HISTORIES {
         for (point, crashes) in POINTS.iter().zip(sum.crashes) {
             assert!(crashes >= 50, "only {crashes} crashes at '{point}'");
@@ -68,7 +68,7 @@ fn run_part(part: u64) {
     }
 }
 
-/// A file with its tables, made once: making it anew would cost more than the rest of a history.
+/// A file with its tables, created once: creating it per history would cost more than the rest of it.
 async fn template() -> Vec<u8> {
     let folder = TempDir::fresh();
     let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();

@@ -1,4 +1,4 @@
-//! One thing that is asked of the stores, and what was answered.
+//! One operation on the stores, and its answer.
 
 use toolyard_engine::stores::{
     Created, Durability, EventStore, JobEnd, JobStore, Lease, NewEvent, NewJob, Recovered, StoreError,
@@ -30,8 +30,7 @@ pub enum Answer {
 }
 
 impl Operation {
-    /// Whether this answer promises that something new survives a power cut. A cancel may be a wish that was there
-    /// before, and so writes nothing.
+    /// Whether this answer promises that a change survives a power cut. A repeated cancel writes nothing.
     pub fn promises(&self, answer: &Answer) -> bool {
         match (self, answer) {
             (Operation::Create(_), Answer::Created(Created::New(_))) => true,

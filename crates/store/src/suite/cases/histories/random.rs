@@ -3,7 +3,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Neighbouring seeds give unlike histories.
+    /// Adjacent seeds give unrelated histories.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

@@ -4,7 +4,7 @@ use crate::sqlite::faults::{AFTER_SYNC, BEFORE_COMMIT, Fault, Faults, WOKEN};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex};
 
-/// A fault at the `nth` time that a point is passed, from 0.
+/// A fault the `nth` time that a point is passed, from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlannedFault {
     pub point: &'static str,
@@ -25,7 +25,7 @@ struct State {
     passed: usize,
     fired: bool,
     log_before: Vec<u8>,
-    /// How much of the log the last commit that was synced and wrote something has made durable.
+    /// Length of the WAL after the last synced commit that wrote something.
     synced: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl FaultScript {
         FaultScript { log, state: Mutex::default(), opened: Condvar::new() }
     }
 
-    /// Holds the writer back until [`FaultScript::release`], and plans a fault.
+    /// Blocks the writer until [`FaultScript::release`], and plans a fault.
     pub fn hold(&self, planned: Option<PlannedFault>) {
         *self.state.lock().unwrap() = State { hold: true, planned, ..State::default() };
     }
@@ -44,7 +44,7 @@ impl FaultScript {
         self.opened.notify_all();
     }
 
-    /// Whether the planned fault has happened, and how long the log was when it was synced since.
+    /// Whether the planned fault has happened, and the length of the WAL at the last sync since `hold`.
     pub fn happened(&self) -> (bool, Option<u64>) {
         let state = self.state.lock().unwrap();
         (state.fired, state.synced)
@@ -66,8 +66,8 @@ impl Faults for FaultScript {
         }
         if point == AFTER_SYNC {
             let log = self.log();
-            // A commit that changed nothing writes nothing, and SQLite then syncs nothing either. The length alone does
-            // not tell: after a power cut the log may end in rubbish that is written over.
+            // A commit without changes writes and syncs nothing. The length alone does not show that: after a
+            // power cut the WAL may end in garbage that is overwritten.
             if log != state.log_before {
                 state.synced = Some(log.len() as u64);
             }

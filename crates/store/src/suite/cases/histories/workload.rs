@@ -1,4 +1,4 @@
-//! What the callers and workers of a history know, and what they think of doing next.
+//! Simulated callers and workers of a history: what they know, and their next operation.
 
 use super::operation::{Answer, Operation};
 use super::random::Random;
@@ -11,7 +11,7 @@ const DAY: u64 = 86_400_000;
 pub struct Workload {
     pub random: Random,
     now: u64,
-    /// Every lease that was ever handed out: workers do not know which of theirs still counts.
+    /// Every lease ever granted: workers do not know which of theirs is still valid.
     leases: Vec<Lease>,
     owners: [Id; 3],
 }
@@ -45,7 +45,7 @@ impl Workload {
         }
     }
 
-    /// Remembers what an answer says.
+    /// Remembers the leases of an answer.
     pub fn observe(&mut self, answer: &Answer) {
         match answer {
             Answer::Created(Created::New(lease)) => self.leases.push(*lease),
@@ -85,12 +85,12 @@ impl Workload {
             max_open_of_caller: 4,
             ttl: Duration::from_millis(random.below(2000)),
         };
-        // Others may use the lease in the same breath, before the answer is there.
+        // Other operations of the same group may use the lease before the answer arrives.
         self.leases.push(Lease { id: new.id, owner: new.owner, fence: 1 });
         Operation::Create(new)
     }
 
-    /// Mostly one of the newest; sometimes one that never was.
+    /// Mostly one of the newest; sometimes one that never existed.
     fn lease(&mut self) -> Lease {
         let count = self.leases.len() as u64;
         if count == 0 {

@@ -1,5 +1,5 @@
-//! Random histories of artifacts, annotations, graph, archive and limits, with crashes and failures at every point,
-//! compared with the stores in memory.
+//! Random histories of artifacts, annotations, graph, archive and limits, with crashes and failures at every
+//! point, compared with the in-memory stores.
 
 mod steps;
 
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use steps::{Answer, Change, Question};
+use steps::{Answer, Change, Query};
 use toolyard_engine::stores::StoreError;
 
-/// Per part; there are eight, so that processors can share the work.
+/// Per part; there are eight, which run in parallel.
 const HISTORIES: u64 = 400;
 
 const ROUNDS: u64 = 8;
@@ -33,19 +33,19 @@ macro_rules! parts {
 
 parts! { part_0 = 0 part_1 = 1 part_2 = 2 part_3 = 3 part_4 = 4 part_5 = 5 part_6 = 6 part_7 = 7 }
 
-on_every_subject!(what_was_kept_outlives_the_process);
+on_every_subject!(stored_data_outlives_the_process);
 
-async fn what_was_kept_outlives_the_process<S: Subject>() {
+async fn stored_data_outlives_the_process<S: Subject>() {
     let mut rng = Rng::new(77);
     let subject = S::fresh(1);
     for _ in 0..200 {
-        let _ = Change::random(&mut rng).make(subject.others()).await;
+        let _ = Change::random(&mut rng).apply(subject.others()).await;
     }
     let before = everything(subject.others()).await;
     assert_eq!(everything(subject.reopen().await.others()).await, before);
 }
 
-/// Made once and copied, so that a history does not begin with making tables.
+/// Created once and copied, so that a history does not have to create the tables.
 async fn empty_file() -> Vec<u8> {
     let folder = TempDir::fresh();
     Database::open(&folder.file(), Arc::new(NoFaults)).unwrap().close().await;
@@ -71,7 +71,7 @@ async fn run(part: u64) {
         }
     }
     println!("{HISTORIES} histories, {changes} changes, {failures} full disks, crashes {crashes:?}");
-    // A test of crashes in which nothing crashed would pass too.
+    // Guards against a run in which nothing crashed.
     for point in POINTS {
         assert!(crashes.get(point).is_some_and(|count| *count > 5), "{point}: {crashes:?}");
     }
@@ -114,7 +114,7 @@ impl<'a> History<'a> {
     async fn run(&mut self) {
         for _ in 0..ROUNDS {
             if self.rng.one_in(3) {
-                self.ask().await;
+                self.query().await;
             } else {
                 self.change().await;
             }
@@ -123,27 +123,27 @@ impl<'a> History<'a> {
         self.database.close().await;
     }
 
-    async fn ask(&mut self) {
-        let question = Question::random(&mut self.rng);
-        let expected = question.clone().ask(&self.model).await;
-        let answer = question.clone().ask(&self.stores).await;
-        assert_eq!(answer, expected, "seed {}: {question:?}", self.seed);
+    async fn query(&mut self) {
+        let query = Query::random(&mut self.rng);
+        let expected = query.clone().run(&self.model).await;
+        let answer = query.clone().run(&self.stores).await;
+        assert_eq!(answer, expected, "seed {}: {query:?}", self.seed);
     }
 
-    /// Several changes at once; they are made in the order in which they were handed in.
+    /// Submits several changes at once; they are applied in the order of submission.
     async fn change(&mut self) {
         let changes: Vec<Change> = (0..=self.rng.below(4)).map(|_| Change::random(&mut self.rng)).collect();
-        let answers = join_all(changes.iter().map(|change| change.clone().make(&self.stores))).await;
+        let answers = join_all(changes.iter().map(|change| change.clone().apply(&self.stores))).await;
         self.changes += changes.len();
         let mut unknown = Vec::new();
         for (change, answer) in changes.into_iter().zip(answers) {
             match answer {
                 Err(StoreError::Stopped) => unknown.push(change),
-                // Our failure, not the change's: nothing of it may stay.
+                // The injected failure: nothing of the change may stay.
                 Err(StoreError::Full) => self.failures += 1,
                 answer => {
                     assert!(unknown.is_empty(), "seed {}: answered after a crash", self.seed);
-                    let expected = change.clone().make(&self.model).await;
+                    let expected = change.clone().apply(&self.model).await;
                     assert_eq!(answer, expected, "seed {}: {change:?}", self.seed);
                 }
             }
@@ -163,14 +163,14 @@ impl<'a> History<'a> {
         self.stores = Stores::in_sqlite(self.database.clone());
     }
 
-    /// Of what was not answered the first few were made, each of them wholly, or none.
+    /// Of the unanswered changes, the first few were applied completely, or none.
     async fn settle(&mut self, unknown: Vec<Change>) {
         let found = everything(&self.stores).await;
         for change in &unknown {
             if found == everything(&self.model).await {
                 return;
             }
-            let _ = change.clone().make(&self.model).await;
+            let _ = change.clone().apply(&self.model).await;
         }
         assert_eq!(found, everything(&self.model).await, "seed {}: {unknown:?}", self.seed);
     }
@@ -179,25 +179,25 @@ impl<'a> History<'a> {
 type Everything = (Vec<Result<Answer, StoreError>>, Vec<(String, StoredBucket)>);
 
 async fn everything(stores: &Stores) -> Everything {
-    let answers = join_all(Question::everything().into_iter().map(|question| question.ask(stores))).await;
+    let answers = join_all(Query::everything().into_iter().map(|query| query.run(stores))).await;
     (answers, stores.buckets().await)
 }
 
 fn open(path: &Path, rng: &mut Rng) -> (Arc<Database>, Arc<FaultInjector>) {
-    // Often near, sometimes never.
+    // Often soon, sometimes never.
     let injector =
         FaultInjector { crash_after: rng.below(40), fail_after: rng.below(40), ..FaultInjector::default() };
     let injector = Arc::new(injector);
     (Database::open(path, injector.clone()).unwrap(), injector)
 }
 
-/// Crashes at one point and fails at another, counted from the opening.
+/// Crashes at one point and fails at another, counted since the file was opened.
 #[derive(Default)]
 struct FaultInjector {
     passed: AtomicU64,
     crash_after: u64,
     fail_after: u64,
-    /// In the group under way.
+    /// A failure was injected in the current group.
     failed: AtomicBool,
     crashed: Mutex<Option<&'static str>>,
 }
@@ -211,7 +211,7 @@ impl FaultInjector {
 impl Faults for FaultInjector {
     fn at(&self, point: &'static str) -> Fault {
         let passed = self.passed.fetch_add(1, Ordering::Relaxed);
-        // Only there can a failure be told to those who asked.
+        // Only there can a failure be reported to the callers.
         let can_fail = matches!(point, "before begin" | "after change" | "before commit");
         if passed == self.fail_after && can_fail {
             self.failed.store(true, Ordering::Relaxed);
@@ -220,7 +220,7 @@ impl Faults for FaultInjector {
         if point == "woken" {
             self.failed.store(false, Ordering::Relaxed);
         }
-        // Not in the group that failed: no one would hear which of its changes did.
+        // Not in the group that failed: the callers could not tell which of its changes did.
         if passed >= self.crash_after && !self.failed.load(Ordering::Relaxed) {
             *self.crashed.lock().unwrap() = Some(point);
             return Fault::Crash;

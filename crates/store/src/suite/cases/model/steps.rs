@@ -1,4 +1,4 @@
-//! Random changes and questions, small enough that they meet each other.
+//! Random changes and queries on so few values that they affect each other.
 
 use crate::suite::cases::archive::entry;
 use crate::suite::cases::graph::{any, link, query};
@@ -24,7 +24,7 @@ pub enum Change {
 }
 
 #[derive(Clone, Debug)]
-pub enum Question {
+pub enum Query {
     Artifact(Id),
     List(ArtifactFilter),
     Hashes(Option<String>, usize),
@@ -89,7 +89,7 @@ impl Change {
         }
     }
 
-    pub async fn make(self, stores: &Stores) -> Result<Answer, StoreError> {
+    pub async fn apply(self, stores: &Stores) -> Result<Answer, StoreError> {
         match self {
             Change::Create(new) => stores.artifacts.create(new).await.map(|one| Answer::Artifacts(vec![one])),
             Change::Remove(id) => stores.artifacts.remove(id).await.map(Answer::Removed),
@@ -105,32 +105,32 @@ impl Change {
     }
 }
 
-impl Question {
-    pub fn random(rng: &mut Rng) -> Question {
+impl Query {
+    pub fn random(rng: &mut Rng) -> Query {
         let limit = rng.below(6) as usize;
         match rng.below(9) {
-            0 => Question::Artifact(id(rng.below(8))),
-            1 => Question::List(ArtifactFilter {
+            0 => Query::Artifact(id(rng.below(8))),
+            1 => Query::List(ArtifactFilter {
                 tag: rng.one_in(2).then(|| rng.pick(&["x", "y"]).into()),
                 creator: rng.one_in(3).then(|| rng.pick(&["me", "you"]).into()),
                 since: rng.one_in(3).then(|| at(rng.below(9))),
                 before: rng.one_in(2).then(|| id(rng.below(9))),
                 limit,
             }),
-            2 => Question::Hashes(rng.one_in(2).then(|| rng.pick(&["h0", "h1", "zz"]).into()), limit),
-            3 => Question::Of(id(rng.below(8)), limit),
-            4 => Question::Search(search(rng), limit),
-            5 => Question::GraphNode(node(rng)),
-            6 => Question::Find(filter(rng, limit)),
+            2 => Query::Hashes(rng.one_in(2).then(|| rng.pick(&["h0", "h1", "zz"]).into()), limit),
+            3 => Query::Of(id(rng.below(8)), limit),
+            4 => Query::Search(search(rng), limit),
+            5 => Query::GraphNode(node(rng)),
+            6 => Query::Find(filter(rng, limit)),
             7 => {
                 let direction = *rng.pick(&[&Direction::Out, &Direction::In, &Direction::Both]);
                 let starts = 1 + rng.below(4) as usize;
                 let mut walk = query(filter(rng, starts), direction, rng.below(5) as u32);
                 walk.transport = rng.one_in(3).then(|| rng.pick(&["usb", "midi"]).into());
                 walk.limit = limit;
-                Question::Walk(walk)
+                Query::Walk(walk)
             }
-            _ => Question::Read(ArchiveQuery {
+            _ => Query::Read(ArchiveQuery {
                 stream: rng.one_in(2).then(|| rng.pick(&["s", "t"]).into()),
                 words: rng.one_in(2).then(|| search(rng)),
                 after: rng.one_in(3).then(|| id(rng.below(12))),
@@ -139,42 +139,38 @@ impl Question {
         }
     }
 
-    pub async fn ask(self, stores: &Stores) -> Result<Answer, StoreError> {
+    pub async fn run(self, stores: &Stores) -> Result<Answer, StoreError> {
         let Stores { artifacts, annotations, graph, archive, .. } = stores;
         match self {
-            Question::Artifact(id) => {
-                artifacts.get(id).await.map(|one| Answer::Artifacts(Vec::from_iter(one)))
-            }
-            Question::List(filter) => artifacts.list(filter).await.map(Answer::Artifacts),
-            Question::Hashes(after, limit) => artifacts.hashes(after, limit).await.map(Answer::Hashes),
-            Question::Of(id, limit) => annotations.for_artifact(id, limit).await.map(Answer::Annotations),
-            Question::Search(words, limit) => {
-                annotations.search(&words, limit).await.map(Answer::Annotations)
-            }
-            Question::GraphNode(id) => graph.get(id).await.map(|one| Answer::Identities(Vec::from_iter(one))),
-            Question::Find(filter) => graph.find(filter).await.map(Answer::Identities),
-            Question::Walk(query) => graph.walk(query).await.map(Answer::Walk),
-            Question::Read(query) => archive.read(query).await.map(Answer::Entries),
+            Query::Artifact(id) => artifacts.get(id).await.map(|one| Answer::Artifacts(Vec::from_iter(one))),
+            Query::List(filter) => artifacts.list(filter).await.map(Answer::Artifacts),
+            Query::Hashes(after, limit) => artifacts.hashes(after, limit).await.map(Answer::Hashes),
+            Query::Of(id, limit) => annotations.for_artifact(id, limit).await.map(Answer::Annotations),
+            Query::Search(words, limit) => annotations.search(&words, limit).await.map(Answer::Annotations),
+            Query::GraphNode(id) => graph.get(id).await.map(|one| Answer::Identities(Vec::from_iter(one))),
+            Query::Find(filter) => graph.find(filter).await.map(Answer::Identities),
+            Query::Walk(query) => graph.walk(query).await.map(Answer::Walk),
+            Query::Read(query) => archive.read(query).await.map(Answer::Entries),
         }
     }
 
-    /// Together they show everything that is kept, the indexes included.
-    pub fn everything() -> Vec<Question> {
+    /// Together they return everything that is stored, the indexes included.
+    pub fn everything() -> Vec<Query> {
         let most = 1000;
         let mut all = vec![
-            Question::List(ArtifactFilter { limit: most, ..ArtifactFilter::default() }),
-            Question::Hashes(None, most),
-            Question::Walk(query(any(), Direction::Both, 0)),
-            Question::Read(ArchiveQuery { limit: most, ..ArchiveQuery::default() }),
+            Query::List(ArtifactFilter { limit: most, ..ArtifactFilter::default() }),
+            Query::Hashes(None, most),
+            Query::Walk(query(any(), Direction::Both, 0)),
+            Query::Read(ArchiveQuery { limit: most, ..ArchiveQuery::default() }),
         ];
         all.extend(["x", "y"].map(|tag| {
-            Question::List(ArtifactFilter { tag: Some(tag.into()), limit: most, ..ArtifactFilter::default() })
+            Query::List(ArtifactFilter { tag: Some(tag.into()), limit: most, ..ArtifactFilter::default() })
         }));
-        all.extend((0..8).map(|n| Question::Of(id(n), most)));
+        all.extend((0..8).map(|n| Query::Of(id(n), most)));
         for words in ["a*", "b*", "g*", "7*"] {
-            all.push(Question::Search(words.into(), most));
+            all.push(Query::Search(words.into(), most));
             let words = Some(words.into());
-            all.push(Question::Read(ArchiveQuery { words, limit: most, ..ArchiveQuery::default() }));
+            all.push(Query::Read(ArchiveQuery { words, limit: most, ..ArchiveQuery::default() }));
         }
         all
     }

@@ -1,4 +1,4 @@
-//! What comes before the first message on a transport that web pages can reach.
+//! Checks before the first message on transports that web pages can reach.
 
 use crate::driver::context::ScenarioContext;
 use crate::support::{Client, WebSocket};

@@ -1,4 +1,4 @@
-//! Questions without a session: a result that asks, and the same request again with the answers.
+//! Input requests without a session: an `input_required` result, then the same request with the responses.
 
 use crate::driver::client::McpClient;
 use crate::driver::context::ScenarioContext;
@@ -67,7 +67,7 @@ pub fn request_state(context: &ScenarioContext) {
 pub fn multiple_inputs(context: &ScenarioContext) {
     let tool = "test_input_required_result_multiple_inputs";
     let mut client = capable_client(context);
-    // Three questions that are asked at once are told together, whichever the tool came to first.
+    // Three concurrent questions are returned together, in any order.
     let first = asks(context, &mut client, tool);
     let questions = &first["inputRequests"];
     for (key, method) in [
@@ -157,7 +157,7 @@ pub fn result_type(context: &ScenarioContext) {
     let mut client = capable_client(context);
     asks(context, &mut client, ELICITATION);
     let greeting = client.call("greet", json!({"name": "x"}));
-    context.checks.equal("what is complete says so", &greeting["resultType"], "complete");
+    context.checks.equal("a complete result has the type complete", &greeting["resultType"], "complete");
     client.close();
 }
 
@@ -249,7 +249,7 @@ fn capable_client<'a>(context: &'a ScenarioContext) -> McpClient<'a> {
     context.connect(json!({"elicitation": {}, "sampling": {}, "roots": {}}))
 }
 
-/// Calls the tool, which must ask.
+/// Calls the tool, which must request input.
 fn asks(context: &ScenarioContext, client: &mut McpClient, tool: &str) -> Value {
     let result = client.call(tool, json!({}));
     context.checks.equal("it asks", &result["resultType"], "input_required");
@@ -262,7 +262,7 @@ fn asks(context: &ScenarioContext, client: &mut McpClient, tool: &str) -> Value 
     result
 }
 
-/// The same call with answers, and the state if there was one.
+/// The same call with responses, and the state if there was one.
 fn again(client: &mut McpClient, tool: &str, asked: &Value, answers: Value) -> Value {
     let mut params = json!({"name": tool, "arguments": {}, "inputResponses": answers});
     if asked["requestState"].is_string() {

@@ -40,9 +40,9 @@ pub fn one_handshake(context: &ScenarioContext) {
     let requests = [("ping", json!({}))];
     let ids = client.batch(&requests);
     client.listen(Duration::from_millis(100));
-    context.checks.that("the revision stays, and it has no batches", !client.is_answered(&ids[0]), &again);
+    context.checks.that("the revision is unchanged and has no batches", !client.is_answered(&ids[0]), &again);
     let refusal = client.errors_without_id.pop().unwrap_or_default();
-    context.checks.refused("which is said", &refusal, -32600);
+    context.checks.refused("the batch is refused", &refusal, -32600);
     client.close();
 }
 
@@ -67,7 +67,7 @@ pub fn set_level(context: &ScenarioContext) {
     client.close();
 }
 
-/// What several streams are on HTTP: requests that do not wait for each other, and answers that belong to theirs.
+/// The counterpart of several HTTP streams: concurrent requests, each with its own response.
 pub fn several_at_once(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let slow = client.start("tools/call", json!({"name": "slow_compute", "arguments": {"seconds": 1}}));
@@ -83,7 +83,7 @@ pub fn several_at_once(context: &ScenarioContext) {
         let answer = client.finish(id);
         context.checks.that("every request is answered", answer["result"]["tools"].is_array(), &answer);
     }
-    context.checks.that("a slow call holds no one up", !client.is_answered(&slow), &Value::Null);
+    context.checks.that("a slow call blocks no other", !client.is_answered(&slow), &Value::Null);
     for (id, greeting) in &greetings {
         let answer = client.finish(id);
         context.checks.equal(
@@ -97,7 +97,7 @@ pub fn several_at_once(context: &ScenarioContext) {
     client.close();
 }
 
-/// A call that was cancelled is not answered, its process is gone, and the conversation goes on.
+/// A cancelled call gets no response, its process is killed, and the connection stays usable.
 pub fn cancellation(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let id = client.start("tools/call", json!({"name": "hang", "arguments": {}}));
@@ -116,7 +116,7 @@ pub fn cancellation(context: &ScenarioContext) {
     client.close();
 }
 
-/// What a client that breaks the rules is told.
+/// Errors for a client that breaks the protocol.
 pub fn broken_rules(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let answer = client.request("no/such/method", json!({}));
@@ -180,7 +180,7 @@ pub fn older_revision(context: &ScenarioContext) {
     client.close();
 }
 
-/// One connection may be used in both ways side by side.
+/// One connection may be used with a session and statelessly at the same time.
 pub fn both_eras(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -76,8 +76,8 @@ pub fn subscribe(context: &ScenarioContext) {
     let result = client.result("resources/subscribe", json!({"uri": WATCHED}));
     context.checks.equal("nothing comes back", &result, json!({}));
     context.yard.file("watched.txt", "Changed once.");
-    let told = client.wait_for_notification(UPDATED, 0);
-    context.checks.equal("a change is told", &told["params"]["uri"], WATCHED);
+    let notification = client.wait_for_notification(UPDATED, 0);
+    context.checks.equal("a change is sent to the subscriber", &notification["params"]["uri"], WATCHED);
     let read = client.result("resources/read", json!({"uri": WATCHED}));
     context.checks.equal("and is there", &read["contents"][0]["text"], "Changed once.");
     client.close();
@@ -90,8 +90,8 @@ pub fn unsubscribe(context: &ScenarioContext) {
     context.checks.equal("off", &client.result("resources/unsubscribe", watched), json!({}));
     context.yard.file("watched.txt", "Changed unseen.");
     client.listen(Duration::from_millis(1000));
-    let told = client.notifications(UPDATED);
-    context.checks.that("no change is told any more", told.is_empty(), &json!(told));
+    let notification = client.notifications(UPDATED);
+    context.checks.that("no change is sent any more", notification.is_empty(), &json!(notification));
     client.close();
 }
 
@@ -103,9 +103,9 @@ pub fn updates(context: &ScenarioContext) {
     let first = client.wait_for_notification("notifications/subscriptions/acknowledged", 0);
     context.checks.equal("the address is taken", &first["params"]["notifications"], wishes);
     context.yard.file("watched.txt", "Changed for a stream.");
-    let told = client.wait_for_notification(UPDATED, 0);
-    context.checks.equal("a change is told", &told["params"]["uri"], WATCHED);
-    let tag = &told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    let notification = client.wait_for_notification(UPDATED, 0);
+    context.checks.equal("a change is sent to the subscriber", &notification["params"]["uri"], WATCHED);
+    let tag = &notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     context.checks.equal("on its stream", tag, id);
     client.close();
 }

@@ -1,4 +1,4 @@
-//! Questions of tools in a session: requests that the server sends while a call runs.
+//! Input requests in a session: requests that the server sends while a call runs.
 
 use crate::driver::context::ScenarioContext;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub fn sampling(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let answer = client.request("tools/call", json!({"name": "test_sampling", "arguments": {"prompt": "x"}}));
     let failed = answer["error"].is_object() || answer["result"]["isError"] == true;
-    checks.that("who has no model is told so", failed, &answer);
+    checks.that("a client without a model gets an error", failed, &answer);
     checks.that("and not asked", client.server_requests.is_empty(), &json!(client.server_requests));
     client.close();
 }
@@ -110,7 +110,7 @@ pub fn enums(context: &ScenarioContext) {
     checks.lacks("and not by enum", &multi["items"], &["enum"]);
 }
 
-/// The fields of the form that the tool shows; `content` is filled in and must come back.
+/// The fields of the tool's form; `content` is sent as the response and must be returned by the tool.
 fn form(context: &ScenarioContext, tool: &str, content: &Value) -> Value {
     let mut client = context.connect(json!({"elicitation": {}}));
     let answer = json!({"action": "accept", "content": content});

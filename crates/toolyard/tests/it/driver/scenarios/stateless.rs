@@ -1,4 +1,4 @@
-//! 2026-07-28: every request says all there is to know. What only HTTP has (status codes, headers) is not here.
+//! 2026-07-28: every request is self-contained. HTTP status codes and headers are not tested here.
 
 use super::subscriptions;
 use crate::driver::client::McpClient;
@@ -11,7 +11,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 pub fn server_stateless(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
-    what_must_be_said(context, &mut client);
+    required_metadata(context, &mut client);
     let discovered = discovery(context, &mut client);
     versions(context, &mut client, &discovered);
     undeclared_capability(context, &mut client);
@@ -23,7 +23,7 @@ pub fn server_stateless(context: &ScenarioContext) {
     subscriptions::changed_lists(context);
 }
 
-fn what_must_be_said(context: &ScenarioContext, client: &mut McpClient) {
+fn required_metadata(context: &ScenarioContext, client: &mut McpClient) {
     for (what, params) in [
         ("no _meta", json!({})),
         ("no version", json!({"_meta": {CAPABILITIES: {}}})),
@@ -49,7 +49,7 @@ fn discovery(context: &ScenarioContext, client: &mut McpClient) -> Value {
         versions.contains(&json!(context.revision)),
         &result,
     );
-    context.checks.equal("a result says what it is", &result["resultType"], "complete");
+    context.checks.equal("a result has a type", &result["resultType"], "complete");
     let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     context.checks.equal("the server has a name", &server["name"], "toolyard");
     context.checks.that("and a version", server["version"].is_string(), server);

@@ -1,4 +1,4 @@
-//! Streams of changes.
+//! Subscriptions to changes.
 
 use crate::driver::client::McpClient;
 use crate::driver::context::ScenarioContext;
@@ -30,7 +30,7 @@ pub fn acknowledged_tagged_and_filtered(context: &ScenarioContext) {
     let late = client.notifications(TOOLS_CHANGED);
     context.checks.that("after its end a stream is silent", late.is_empty(), &json!(late));
     client.call("test_trigger_tool_change", json!({}));
-    // Whoever connects to the same server next must not meet this change half done.
+    // The next client of the same server must not see this change half done.
     client.listen(Duration::from_millis(700));
     client.close();
 }
@@ -38,7 +38,7 @@ pub fn acknowledged_tagged_and_filtered(context: &ScenarioContext) {
 pub fn changed_lists(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     let discovered = client.result("server/discover", json!({}));
-    // What differs after the change: which tools there are; what the prompt says.
+    // What the change affects: the list of tools, the text of the prompt.
     let prompt = json!({"name": "test_changing_prompt"});
     for (capability, wish, trigger, change, (method, params)) in [
         ("tools", "toolsListChanged", "test_trigger_tool_change", TOOLS_CHANGED, ("tools/list", json!({}))),
@@ -50,14 +50,14 @@ pub fn changed_lists(context: &ScenarioContext) {
             ("prompts/get", prompt),
         ),
     ] {
-        let told = &discovered["capabilities"][capability]["listChanged"];
-        context.checks.equal(&format!("changes of {capability} are told"), told, true);
+        let announced = &discovered["capabilities"][capability]["listChanged"];
+        context.checks.equal(&format!("changes of {capability} are announced"), announced, true);
         subscribe(context, &mut client, &json!({wish: true}));
         client.received.clear();
         let before = client.result(method, params.clone());
         client.call(trigger, json!({}));
         let received = client.wait_for_notification(change, 0);
-        context.checks.equal("the change is told", &received["method"], change);
+        context.checks.equal("the change is sent", &received["method"], change);
         let after = client.result(method, params);
         context.checks.that("and is there", before != after, &after);
         client.call(trigger, json!({}));
@@ -66,18 +66,18 @@ pub fn changed_lists(context: &ScenarioContext) {
     client.close();
 }
 
-/// In a session the change of the list comes by itself.
+/// In a session list changes are sent without a subscription.
 pub fn changed_tools_in_a_session(context: &ScenarioContext) {
     let mut client = context.connect(json!({}));
     client.call("test_trigger_tool_change", json!({}));
     let change = client.wait_for_notification(TOOLS_CHANGED, 0);
-    context.checks.equal("the change is told", &change["method"], TOOLS_CHANGED);
+    context.checks.equal("the change is sent", &change["method"], TOOLS_CHANGED);
     client.call("test_trigger_tool_change", json!({}));
     client.wait_for_notification(TOOLS_CHANGED, 1);
     client.close();
 }
 
-/// The suite skips this one: it has no way to listen. A task tells every change of its state on the stream.
+/// The suite skips this one because it cannot listen. Every change of a task's state is sent on the stream.
 pub fn task_states(context: &ScenarioContext) {
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut client = context.connect(tasks);
@@ -103,7 +103,7 @@ pub fn task_states(context: &ScenarioContext) {
     client.close();
 }
 
-/// Opens a stream and takes its acknowledgement, which must be the first thing on it.
+/// Opens a stream and reads its acknowledgement, which must be the first message.
 fn subscribe(context: &ScenarioContext, client: &mut McpClient, wishes: &Value) -> Value {
     client.received.clear();
     let id = client.start("subscriptions/listen", json!({"notifications": wishes}));

@@ -1,4 +1,4 @@
-//! Tasks that ask, and what surrounds tasks: methods that are gone, ids that are not known.
+//! Tasks that request input, removed task methods and unknown task ids.
 
 use super::input_required::accept;
 use super::tasks::{capable_client, create, is_ack, wait, wait_for};
@@ -11,7 +11,7 @@ pub fn input(context: &ScenarioContext) {
     let asking = |now: &Value| now["status"] == "input_required";
     let task = create(context, &mut client, "confirm_delete", json!({"filename": "mrtr.txt"}));
     let now = wait_for(&mut client, &task, asking);
-    checks.equal("a task that asks says so", &now["status"], "input_required");
+    checks.equal("a task that requests input has that status", &now["status"], "input_required");
     let questions = now["inputRequests"].as_object().cloned().unwrap_or_default();
     checks.equal("its question", &json!(questions.len()), 1);
     for question in questions.values() {
@@ -69,7 +69,7 @@ pub fn dispatch(context: &ScenarioContext) {
     }
     let task = create(context, &mut client, "failing_job", json!({}));
     let now = client.result("tasks/get", json!({"taskId": task}));
-    checks.equal("a task is there when it is told of", &now["taskId"], task);
+    checks.equal("a task exists when its id is returned", &now["taskId"], task);
     checks.equal("and its state is a complete result", &now["resultType"], "complete");
     let params =
         json!({"name": "greet", "arguments": {"name": "hint"}, "task": {"ttl": 60_000, "pollInterval": 100}});

@@ -1,4 +1,4 @@
-//! The tasks extension: calls that go on by themselves.
+//! The tasks extension: calls that continue in the background.
 
 use crate::driver::client::McpClient;
 use crate::driver::context::ScenarioContext;
@@ -70,13 +70,13 @@ pub fn capability_negotiation(context: &ScenarioContext) {
         context.checks.refused(&format!("{method} without the extension"), &answer, -32021);
     }
     let result = client.call("slow_compute", json!({"seconds": 0}));
-    context.checks.equal("whoever does not know tasks waits", &result["resultType"], "complete");
+    context.checks.equal("a client without tasks gets the result", &result["resultType"], "complete");
     context.checks.lacks("and sees none", &result, &["taskId", "task"]);
     context.checks.equal("but the result", &result["content"][0]["text"], "Computed for 0 s");
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}}});
     let result = client
         .result("tools/call", json!({"name": "slow_compute", "arguments": {"seconds": 1}, "_meta": meta}));
-    context.checks.equal("each request says it anew", &result["resultType"], "task");
+    context.checks.equal("each request declares tasks itself", &result["resultType"], "task");
     context.checks.that("with an id", result["taskId"].is_string(), &result);
     context.checks.lacks("flat", &result, &["task"]);
     client.close();
@@ -87,22 +87,22 @@ pub fn wire_fields(context: &ScenarioContext) {
     let created = client.call("slow_compute", json!({"seconds": 1}));
     let positive = |value: &Value| value.as_u64().is_some_and(|n| n > 0);
     context.checks.that(
-        "how long it is kept",
+        "the retention time",
         created["ttlMs"] == Value::Null || positive(&created["ttlMs"]),
         &created,
     );
     context.checks.that("by that name", created.get("ttlMs").is_some(), &created);
     let interval = created.get("pollIntervalMs");
-    context.checks.that("how often to ask", interval.is_none_or(positive), &created);
-    context.checks.lacks("and no old names", &created, &["ttl", "pollInterval"]);
+    context.checks.that("the polling interval", interval.is_none_or(positive), &created);
+    context.checks.lacks("no obsolete names", &created, &["ttl", "pollInterval"]);
     let task = created["taskId"].clone();
     wait(&mut client, &task);
     std::thread::sleep(Duration::from_millis(500));
-    let kept = client.result("tasks/get", json!({"taskId": task}));
-    context.checks.equal("it is kept", &kept["taskId"], task);
+    let retained = client.result("tasks/get", json!({"taskId": task}));
+    context.checks.equal("it is retained", &retained["taskId"], task);
     context.checks.lacks(
-        "no old marks in the result",
-        &kept["result"]["_meta"],
+        "no obsolete metadata in the result",
+        &retained["result"]["_meta"],
         &["io.modelcontextprotocol/related-task"],
     );
     client.close();
@@ -130,12 +130,12 @@ pub fn required_task(context: &ScenarioContext) {
     client.close();
 }
 
-/// A client that knows tasks and can answer.
+/// A client that supports tasks and input requests.
 pub fn capable_client<'a>(context: &'a ScenarioContext) -> McpClient<'a> {
     context.connect(json!({"elicitation": {}, "sampling": {}, "extensions": {EXTENSION: {}}}))
 }
 
-/// Calls a tool that must become a task; its id.
+/// Calls a tool that must become a task; returns the task's id.
 pub fn create(context: &ScenarioContext, client: &mut McpClient, tool: &str, arguments: Value) -> Value {
     let created = client.call(tool, arguments);
     context.checks.equal("it is a task", &created["resultType"], "task");
@@ -160,13 +160,13 @@ pub fn create(context: &ScenarioContext, client: &mut McpClient, tool: &str, arg
     created["taskId"].clone()
 }
 
-/// What is acknowledged only.
+/// Checks an empty acknowledgement.
 pub fn is_ack(context: &ScenarioContext, ack: &Value) {
     context.checks.equal("an acknowledgement", &ack["resultType"], "complete");
     context.checks.lacks("and nothing else", ack, &["taskId", "status", "result", "error", "inputRequests"]);
 }
 
-/// Asks until the task has ended; what it says then.
+/// Polls until the task has ended; returns its last state.
 pub fn wait(client: &mut McpClient, task: &Value) -> Value {
     wait_for(client, task, |now| matches!(now["status"].as_str(), Some("completed" | "cancelled" | "failed")))
 }

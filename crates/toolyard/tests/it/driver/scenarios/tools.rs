@@ -1,4 +1,4 @@
-//! Lists of tools and what calls give back.
+//! Lists of tools and results of calls.
 
 use crate::driver::context::ScenarioContext;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub fn list(context: &ScenarioContext) {
     let count = names.len();
     names.sort_unstable();
     names.dedup();
-    context.checks.equal("no name stands for two tools", &json!(names.len()), count);
+    context.checks.equal("tool names are unique", &json!(names.len()), count);
     client.close();
 }
 

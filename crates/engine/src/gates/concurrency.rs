@@ -1,0 +1,131 @@
+//! Gate: how many calls run at once, of all tools and callers together. A tool's own bound is taken by its run, and jobs
+//! have bounds of their own.
+
+use crate::execute::Execution;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use toolyard_protocol::{Behavior, Error, ErrorKind};
+
+/// Calls that may wait for a permit of one tool; more are refused at once.
+const MAX_WAITING: usize = 1000;
+
+/// Keep the permit until the call is over.
+pub fn acquire(limit: &CallLimit, execution: &Execution<'_>) -> Result<Option<OwnedSemaphorePermit>, Error> {
+    match execution {
+        Execution::Job(_) => Ok(None),
+        Execution::Direct(_) | Execution::Operation(..) => limit.try_acquire().map(Some),
+    }
+}
+
+/// The bound of the process.
+#[derive(Clone)]
+pub struct CallLimit {
+    max_calls: usize,
+    permits: Arc<Semaphore>,
+}
+
+impl CallLimit {
+    pub const DEFAULT: usize = 2000;
+
+    pub fn new(max_calls: usize) -> CallLimit {
+        let max_calls = max_calls.min(Semaphore::MAX_PERMITS);
+        CallLimit { max_calls, permits: Arc::new(Semaphore::new(max_calls)) }
+    }
+
+    /// Never waits: a queue in front of all calls would only hide that there are too many.
+    pub fn try_acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.permits.clone().try_acquire_owned().map_err(|_| {
+            Error::new(ErrorKind::Busy, format!("{} calls are running, the most allowed", self.max_calls))
+                .hint("try again when some have ended, or raise [limits] max_calls")
+        })
+    }
+}
+
+impl Default for CallLimit {
+    fn default() -> CallLimit {
+        CallLimit::new(CallLimit::DEFAULT)
+    }
+}
+
+/// The bound of one tool (`concurrency`), shared by all its versions so that a reload does not reset it.
+pub struct ToolLimiter(Option<Permits>);
+
+struct Permits {
+    running: Arc<Semaphore>,
+    waiting: Semaphore,
+}
+
+/// The permit that a run of a tool needs.
+pub enum ToolPermit {
+    ToAcquire,
+    /// Acquired before: a job waits for its permit without a deadline.
+    Acquired(Option<OwnedSemaphorePermit>),
+}
+
+impl ToolLimiter {
+    pub fn new(behavior: &Behavior) -> ToolLimiter {
+        ToolLimiter(behavior.concurrency.map(|permits| Permits {
+            running: Arc::new(Semaphore::new(permits)),
+            waiting: Semaphore::new(MAX_WAITING),
+        }))
+    }
+
+    /// A permit, if one is free; `Some(None)` when the tool has no bound.
+    pub fn try_acquire(&self) -> Option<Option<OwnedSemaphorePermit>> {
+        let Some(permits) = &self.0 else { return Some(None) };
+        permits.running.clone().try_acquire_owned().ok().map(Some)
+    }
+
+    /// Waits without a deadline: for jobs, whose number is bounded elsewhere.
+    pub async fn acquire(&self) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let Some(permits) = &self.0 else { return Ok(None) };
+        let permit = permits.running.clone().acquire_owned().await;
+        permit
+            .map(Some)
+            .map_err(|_| Error::new(ErrorKind::Internal, "the tool's concurrency limit is closed"))
+    }
+
+    /// Waits for a permit until `deadline`.
+    pub async fn acquire_until(&self, deadline: Instant) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let Some(permits) = &self.0 else { return Ok(None) };
+        let running = permits.running.clone();
+        if let Ok(permit) = running.clone().try_acquire_owned() {
+            return Ok(Some(permit));
+        }
+        let busy =
+            || Error::new(ErrorKind::Busy, "the tool runs as many calls at once as its 'concurrency' allows");
+        let _waiting = permits.waiting.try_acquire().map_err(|_| busy().hint("try again later"))?;
+        match tokio::time::timeout_at(deadline.into(), running.acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            _ => Err(busy().hint("the call waited until its deadline; raise 'concurrency' or 'timeoutMs'")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_permit_is_free_again_after_its_call() {
+        let limit = CallLimit::new(1);
+        let held = limit.try_acquire().unwrap();
+        let refused = limit.clone().try_acquire().unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Busy);
+        drop(held);
+        assert!(limit.try_acquire().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_call_waits_for_a_permit_of_its_tool_until_its_deadline() {
+        let behavior = Behavior { concurrency: Some(1), ..Behavior::default() };
+        let limiter = ToolLimiter::new(&behavior);
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let first = limiter.acquire_until(soon()).await.unwrap();
+        assert_eq!(limiter.acquire_until(soon()).await.unwrap_err().kind, ErrorKind::Busy);
+        drop(first);
+        assert!(limiter.acquire_until(soon()).await.unwrap().is_some());
+    }
+}
