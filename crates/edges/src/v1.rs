@@ -165,7 +165,7 @@ async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
 }
 
 fn open_jobs(v1: &V1) -> Result<&Arc<Jobs>, Error> {
-    v1.engine.jobs.jobs()
+    v1.engine.jobs.get()
 }
 
 fn parse_id(text: &str) -> Result<Id, Error> {

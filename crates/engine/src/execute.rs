@@ -48,7 +48,7 @@ impl Engine {
     pub async fn run(&self, call: Call, caller: &dyn Caller) -> Outcome {
         let (started, id) = (Instant::now(), call.id);
         let entry = self.registry.find(&call.tool).filter(|entry| is_job(&call, entry));
-        let mut outcome = match entry.map(|entry| (entry, self.jobs.jobs())) {
+        let mut outcome = match entry.map(|entry| (entry, self.jobs.get())) {
             Some((entry, Ok(jobs))) => jobs.submit(self, call, &entry.spec, caller).await,
             Some((_, Err(error))) => {
                 let refusal = Outcome::failure(self.redact_error(error));

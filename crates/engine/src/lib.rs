@@ -9,6 +9,7 @@ pub mod clock;
 mod execute;
 mod gates;
 pub mod jobs;
+mod lazy;
 pub mod prompts;
 pub mod registry;
 pub mod request_context;
@@ -20,6 +21,7 @@ pub use changes::Changes;
 pub use execute::Engine;
 pub use gates::audit::{AuditFuture, AuditLog, OpenRecord};
 pub use gates::concurrency::{CallLimit, ToolLimiter};
+pub use lazy::Lazy;
 pub use prompts::{NoPrompts, Prompts};
 pub use registry::{
     Candidate, Entry, PrepareFuture, Registry, Run, RunFuture, Runner, Severity, Snapshot, SourceProblem,

@@ -100,10 +100,7 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
     report.took = begun.elapsed();
     report.growth = memory::live().saturating_sub(settled + pool_bytes);
     if report.growth > limits.growth {
-        return Err(format!(
-            "{}: memory leak, {} more bytes are in use at the end",
-            target.name, report.growth
-        ));
+        return Err(format!("{}: {} bytes leaked by the end of the run", target.name, report.growth));
     }
     Ok(report)
 }

@@ -1,29 +1,29 @@
-//! Opening files beneath a folder: the kernel keeps the whole walk inside it, so that no race can lead out.
+//! Opens files beneath a folder: `openat2` confines the path resolution, so that no race can escape.
 //!
-//! Where the kernel has no `openat2` nothing is opened at all: a weaker way would look the same and not be.
+//! Without `openat2` nothing is opened; there is no weaker fallback.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// How a name may be walked.
+/// How links in a path are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPolicy {
-    /// Links are followed as long as they stay beneath the folder.
+    /// Links are followed if they stay beneath the folder.
     Follow,
-    /// No links of any kind, and no other file system.
+    /// No links and no crossing of file systems.
     Refuse,
 }
 
-/// A rename somewhere while a name is walked makes the kernel ask for another try.
+/// Retries: the kernel returns EAGAIN if a rename interferes with the resolution.
 const MAX_RACES: usize = 32;
 
 pub const FOLDER: i32 = libc::O_PATH | libc::O_DIRECTORY;
-/// A pipe must not keep us waiting for a writer, and a terminal must not become ours.
+/// Does not block on a pipe without a writer, and does not acquire a controlling terminal.
 pub const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
-/// Only to look at, never to read.
+/// For metadata only, not for reading.
 pub const PATH_ONLY: i32 = libc::O_PATH;
-/// A file that must not be there yet.
+/// Creates a file that must not exist yet.
 pub const CREATE: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
 
 pub fn open(folder: BorrowedFd<'_>, name: &str, flags: i32, links: LinkPolicy) -> io::Result<OwnedFd> {
@@ -48,7 +48,7 @@ pub fn open(folder: BorrowedFd<'_>, name: &str, flags: i32, links: LinkPolicy) -
             )
         };
         if fd >= 0 {
-            // SAFETY: the descriptor is new and ours alone.
+            // SAFETY: the descriptor is new and has no other owner.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         }
         let error = io::Error::last_os_error();
@@ -65,14 +65,14 @@ pub fn make_folder(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     check(unsafe { libc::mkdirat(folder.as_raw_fd(), name.as_ptr(), 0o777) })
 }
 
-/// Removes a name that is no folder; a link itself, not what it leads to.
+/// Removes a file or link; links are not followed.
 pub fn unlink(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let name = c_string(name)?;
     // SAFETY: the descriptor is open and the name ends in NUL.
     check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) })
 }
 
-/// Puts `from` in the place of `to`, in one step; a link in that place is replaced, not followed.
+/// Replaces `to` by `from` atomically; a link at `to` is replaced, not followed.
 pub fn rename(folder: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (c_string(from)?, c_string(to)?);
     let fd = folder.as_raw_fd();

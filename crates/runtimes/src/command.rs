@@ -1,4 +1,4 @@
-//! Runs a tool as a child process: arguments in on stdin, one answer out on stdout.
+//! Runs a tool as a child process: arguments on stdin, one response on stdout.
 
 use crate::dialog;
 use crate::host::Host;
@@ -22,34 +22,34 @@ use toolyard_sandbox::{
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
 
-/// Everything about a child that does not change from call to call.
+/// Runs one tool; holds everything that does not change between calls.
 pub struct CommandRunner {
     pub launcher: Arc<Launcher>,
     pub host: Arc<Host>,
-    /// The yard's root: the child's working folder, and what paths in `entry` are relative to.
+    /// The yard's root: the child's working directory and the base of paths in `entry`.
     pub root: PathBuf,
     pub program: Program,
-    /// What follows the program, each element one argument.
+    /// Arguments after the program.
     pub arguments: Vec<Template>,
-    /// Variables we set.
+    /// Variables set for the child.
     pub extra_env: Vec<(OsString, OsString)>,
-    /// Names of variables that are passed on from the host.
+    /// Names of variables passed through from the host.
     pub passed_env: Vec<String>,
-    /// Secrets that this tool, and no other, gets in its environment.
+    /// Secrets that this tool gets in its environment.
     pub secret_bindings: Vec<SecretBinding>,
     pub secrets: Arc<Secrets>,
     pub contract: Contract,
     pub sandbox_builder: SandboxBuilder,
 }
 
-/// What is started.
+/// The program to start.
 pub enum Program {
-    /// A path relative to the yard, or a name on the search path; looked up at each call, so that a program
+    /// A path relative to the yard, or a name on the search path. Resolved at each call, so that a program
     /// installed later is found.
     Named(String),
-    /// An interpreter that was resolved once, with the name to show for it.
+    /// An interpreter that was resolved once, with its display name.
     Resolved { path: PathBuf, name: String },
-    /// The interpreter of an environment that is prepared ahead of the call.
+    /// The interpreter of an environment that is prepared before the call.
     Prepared(Arc<UvEnvironment>),
 }
 
@@ -81,7 +81,7 @@ impl CommandRunner {
         if run.spec.behavior.dialog {
             return dialog::run_dialog(self, &run, &command).await;
         }
-        // Ends with the run, whatever ends that.
+        // Dropped with the run, however it ends.
         let proxy = Arc::new(ProxyTask::default());
         let exchange = Exchange {
             stdin: child_io::request(self.contract, &run.call.arguments),
@@ -95,12 +95,12 @@ impl CommandRunner {
         }
     }
 
-    /// Serves the listed hosts on the socket that the launcher made inside the tool's own network.
+    /// Serves the proxy for the listed hosts on the socket that the launcher opened in the tool's network.
     pub(crate) fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
         let (rules, proxy) = (rules.clone(), proxy.clone());
         Some(Box::new(move |listener| {
-            // A socket that cannot be used is one on which nobody answers.
+            // If the socket cannot be registered, its connections are never accepted.
             if listener.set_nonblocking(true).is_ok()
                 && let Ok(listener) = tokio::net::TcpListener::from_std(listener)
             {
@@ -109,13 +109,13 @@ impl CommandRunner {
         }))
     }
 
-    /// The executable and the name it is started under.
+    /// The executable and its `argv[0]`.
     async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
         Ok(match &self.program {
             Program::Named(name) => {
                 (self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?, name.into())
             }
-            // Interpreters find their own files by the path they are started under.
+            // Interpreters locate their own files by `argv[0]`.
             Program::Resolved { path, .. } => (path.clone(), path.into()),
             Program::Prepared(environment) => {
                 let path = environment.ready(run.deadline).await?;
@@ -132,7 +132,7 @@ impl CommandRunner {
             argv.push(match (argument.literal(), &input) {
                 (Some(text), _) => text.into(),
                 (None, Some(input)) => argument.render(input)?.into(),
-                (None, None) => return Err(Error::new(ErrorKind::Internal, "a template lost its input")),
+                (None, None) => return Err(Error::new(ErrorKind::Internal, "template without input")),
             });
         }
         let confinement = self.sandbox_builder.confinement(&program);
@@ -153,21 +153,21 @@ impl CommandRunner {
             Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
         });
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
-        let listed = matches!(self.sandbox_builder.sandbox_request.network, NetworkPolicy::Hosts(_));
-        let proxy = if listed && self.sandbox_builder.level == SandboxLevel::Full {
+        let has_hosts = matches!(self.sandbox_builder.sandbox_request.network, NetworkPolicy::Hosts(_));
+        let proxy = if has_hosts && self.sandbox_builder.level == SandboxLevel::Full {
             proxy::environment(PROXY_PORT)
         } else {
             Vec::new()
         };
-        let given = passed.chain(self.extra_env.iter().cloned()).chain(context).chain(secrets).chain(proxy);
-        for (name, value) in given {
+        let all = passed.chain(self.extra_env.iter().cloned()).chain(context).chain(secrets).chain(proxy);
+        for (name, value) in all {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
         Ok(env)
     }
 
-    /// A tool's own error report counts even when it exits with a status; any other exit but 0 is a failure.
+    /// A reported error takes precedence over the exit status; otherwise any status except 0 is a failure.
     pub(crate) fn read(&self, finished: Finished) -> Result<Outcome, Error> {
         let Finished { stdout, stderr_tail, exit, sandbox, .. } = finished;
         let stderr_tail = self.secrets.redact_tail(stderr_tail);
@@ -185,7 +185,7 @@ impl CommandRunner {
         Ok(outcome)
     }
 
-    /// A child error in the words of the error table.
+    /// Converts a child error to an error of the error table.
     pub(crate) fn translate(&self, error: ChildError, run: &Run<'_>) -> Error {
         let tail = |stderr: &str| tail(&self.secrets.redact_tail(stderr.to_owned()));
         let name = &run.spec.exposed;
@@ -215,7 +215,7 @@ impl CommandRunner {
             }
             ChildError::Confinement { .. } => {
                 Error::new(ErrorKind::Unavailable, format!("'{name}' was not started: {error}"))
-                    .hint("'toolyard doctor' shows which sandbox this machine gives")
+                    .hint("'toolyard doctor' shows which sandbox this machine supports")
             }
             error @ (ChildError::ProgramMissing { .. }
             | ChildError::NotExecutable { .. }
@@ -231,7 +231,7 @@ impl CommandRunner {
     }
 }
 
-/// The level in the words of the protocol.
+/// Converts the sandbox level to its protocol type.
 pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     match level {
         SandboxLevel::Full => Sandbox::Full,
@@ -240,7 +240,7 @@ pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     }
 }
 
-/// The proxy of one run, stopped when the run is over.
+/// The proxy task of one run, aborted on drop.
 #[derive(Default)]
 pub(crate) struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
 
@@ -258,9 +258,8 @@ impl Drop for ProxyTask {
     }
 }
 
-/// What the file of a tool names as program and this machine does not have.
 fn program_missing(name: &str) -> Error {
-    Error::new(ErrorKind::FileNotFound, format!("the program '{name}' is not there or is not executable"))
+    Error::new(ErrorKind::FileNotFound, format!("the program '{name}' was not found or is not executable"))
         .hint("install it or correct 'entry' in the tool's file; paths there are relative to the yard")
 }
 
@@ -268,7 +267,7 @@ fn exit_error(exit: &str, stderr: &str) -> Error {
     let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
     let message = match last {
         Some(line) => format!("the tool failed ({exit}): {line}"),
-        None => format!("the tool failed ({exit}) and said nothing on stderr"),
+        None => format!("the tool failed ({exit}) without output on stderr"),
     };
     Error::new(ErrorKind::ToolFailed, message).with(|details| {
         details.exit = Some(exit.to_owned());
@@ -280,7 +279,7 @@ pub(crate) fn tail(stderr: &str) -> Option<String> {
     (!stderr.trim().is_empty()).then(|| stderr.to_owned())
 }
 
-/// The deadline on the wall clock, for tools; their own clocks know no `Instant`.
+/// Converts the deadline to wall-clock time for the tool.
 fn wall_clock(deadline: Instant) -> Timestamp {
     let left = deadline.saturating_duration_since(Instant::now());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO) + left;

@@ -1,4 +1,4 @@
-//! What a tool may take from the machine: named environment variables and programs on the search path.
+//! The parts of the machine a tool may use: environment variables and programs on the search path.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -8,15 +8,15 @@ use std::sync::Mutex;
 use toolyard_protocol::SecretName;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 
-/// The environment as it was when the program started. Only the binary reads the real one.
+/// The environment at program start. Only the binary reads the real environment.
 pub struct Host {
     env: HashMap<OsString, OsString>,
-    /// Variables that hold secrets are kept apart, so that no one passes them on by accident.
+    /// Secret variables are stored separately, so that they are not passed through by accident.
     secrets: Vec<(String, OsString)>,
     search: Vec<PathBuf>,
-    // A thousand tools of one interpreter look it up once.
+    // Cache: many tools share one interpreter.
     found: Mutex<HashMap<String, PathBuf>>,
-    // What stands behind a version manager's shim.
+    // Executables behind the shims of version managers.
     shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
@@ -28,7 +28,7 @@ impl Host {
         let secrets = secrets.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
         let default = OsString::from("/usr/local/bin:/usr/bin:/bin");
         let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
-        // A relative entry would run whatever lies in the folder we happen to stand in.
+        // A relative entry would depend on the current directory.
         let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
         Host { env, secrets, search, found: Mutex::default(), shim_targets: Mutex::default() }
     }
@@ -45,12 +45,12 @@ impl Host {
         })
     }
 
-    /// The whole environment but for secrets, for set-up programs that act in the owner's name.
+    /// The whole environment without secrets, for set-up programs.
     pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.env.iter()
     }
 
-    /// What `lookup` finds behind a shim; the shim itself when it finds nothing. Asked once per shim.
+    /// The executable that `lookup` finds behind a shim, or the shim itself. Cached per shim.
     pub fn resolve_shim(&self, shim: &Path, lookup: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
         let mut shim_targets = self.shim_targets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         shim_targets
@@ -59,13 +59,13 @@ impl Host {
             .clone()
     }
 
-    /// What every child gets, before its own allow-list: where programs are, and UTF-8.
+    /// The variables that every child gets: `PATH` and a UTF-8 locale.
     pub fn base_env(&self) -> Vec<(OsString, OsString)> {
         let path = std::env::join_paths(&self.search).unwrap_or_default();
         vec![("PATH".into(), path), ("LANG".into(), "C.UTF-8".into())]
     }
 
-    /// An executable: a path is taken relative to `root`, a bare name is searched for.
+    /// Finds an executable: a path is relative to `root`, a bare name is looked up in the search path.
     pub fn program(&self, name: &str, root: &Path) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(root.join(name)).filter(|path| is_executable(path));

@@ -1,4 +1,4 @@
-//! Finds interpreters and looks through the shims of version managers, once per program.
+//! Finds interpreters and resolves the shims of version managers.
 
 use crate::host::Host;
 use std::io::Read;
@@ -17,7 +17,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// The real executable: a shim costs 100 ms at every start and needs the owner's home.
+    /// The real executable, because a shim costs 100 ms per start and needs the owner's home folder.
     pub fn find(&self, host: &Host, root: &Path) -> Option<PathBuf> {
         self.names
             .iter()
@@ -25,7 +25,7 @@ impl Interpreter {
             .map(|found| self.real_executable(host, found))
     }
 
-    /// What a file names as interpreter, likewise.
+    /// The same for an interpreter named in a tool file.
     pub fn find_named(&self, host: &Host, root: &Path, name: &str) -> Option<PathBuf> {
         host.program(name, root).map(|found| self.real_executable(host, found))
     }
@@ -47,8 +47,7 @@ fn is_script(path: &Path) -> bool {
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && &start == b"#!"
 }
 
-/// Runs a helper program with the owner's own environment and gives what it printed; for set-up only, never
-/// for a call.
+/// Runs a helper program with the owner's environment and returns its output; only for set-up, not for calls.
 pub fn run_helper(
     host: &Host,
     program: &Path,
@@ -68,8 +67,8 @@ pub fn run_helper(
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
     }
-    let mut child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
-    // Drained on threads of their own: a full pipe would stop the program.
+    let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
+    // Drained on separate threads, because a full pipe would block the program.
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
     let end = Instant::now() + limit;
@@ -97,7 +96,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<St
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
-            // Bounded: nobody needs more of a helper's output.
+            // Bounded; longer output is not needed.
             let _ = pipe.take(1 << 20).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()

@@ -1,6 +1,6 @@
 //! How a tool runs: as a child process, over HTTP, or as a typed function of this program.
 //!
-//! Runtimes decide no policy: by the time a runner is asked, the engine has let the call through.
+//! Runners make no policy decisions: the engine's gates have already admitted the call.
 
 pub mod beneath;
 pub mod builtin;

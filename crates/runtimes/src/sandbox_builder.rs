@@ -1,4 +1,4 @@
-//! From what a file declares to the sandbox its child really gets.
+//! Builds the sandbox of a child from what the tool's file declares.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use toolyard_sandbox::proxy::HostRules;
 use toolyard_sandbox::{Confinement, Network, SandboxLevel};
 
-/// The sandbox a tool asks for. What it does not say is the default: no network, nothing writable but `/tmp`.
+/// The sandbox that a tool's file requests. By default no network, and only `/tmp` is writable.
 #[derive(Clone)]
 pub struct SandboxRequest {
     /// The file has a `sandbox` field.
     pub is_declared: bool,
-    /// `sandbox: none`, written out.
+    /// The file says `sandbox: none`.
     pub is_disabled: bool,
     pub network: NetworkPolicy,
-    /// Paths beyond the yard and the interpreter; absolute, or relative to the yard.
+    /// Paths in addition to the yard and the interpreter; absolute, or relative to the yard.
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub memory: Option<u64>,
@@ -32,7 +32,7 @@ pub enum NetworkPolicy {
 }
 
 impl SandboxRequest {
-    /// A tool that says nothing.
+    /// Defaults of the toolpack format.
     pub fn pack() -> SandboxRequest {
         SandboxRequest {
             is_declared: false,
@@ -47,7 +47,7 @@ impl SandboxRequest {
         }
     }
 
-    /// Seed 000's policy block has smaller defaults.
+    /// Defaults of the manifest format, which are smaller.
     pub fn manifest() -> SandboxRequest {
         SandboxRequest {
             memory: Some(128 << 20),
@@ -56,21 +56,21 @@ impl SandboxRequest {
         }
     }
 
-    /// Whether the level that this machine gives can hold what the file asks for; else why not.
+    /// Why the machine's sandbox level cannot enforce this request; `None` if it can.
     pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<String> {
         match (&self.network, level) {
             (_, SandboxLevel::None) => {
-                Some("this machine gives no sandbox (no namespaces and no Landlock)".to_owned())
+                Some("this machine supports no sandbox (neither namespaces nor Landlock)".to_owned())
             }
-            (NetworkPolicy::Hosts(_), SandboxLevel::Landlock) => Some(
-                "a list of hosts sandbox_request a network namespace, which this machine refuses".to_owned(),
-            ),
+            (NetworkPolicy::Hosts(_), SandboxLevel::Landlock) => {
+                Some("a list of hosts needs a network namespace, which this machine denies".to_owned())
+            }
             _ => None,
         }
     }
 }
 
-/// Everything about the sandbox that does not change from call to call.
+/// Builds the sandbox of a tool; holds everything that does not change between calls.
 pub struct SandboxBuilder {
     pub sandbox_request: SandboxRequest,
     pub level: SandboxLevel,
@@ -84,7 +84,7 @@ impl SandboxBuilder {
         if self.level == SandboxLevel::None {
             return Confinement::none();
         }
-        // Collecting the parts drops a '.', so that "." is the yard itself.
+        // Collecting the components normalizes "." to the yard itself.
         let absolute = |path: &PathBuf| self.root.join(path).components().collect::<PathBuf>();
         let mut read: BTreeSet<PathBuf> = self.sandbox_request.read.iter().map(absolute).collect();
         read.insert(self.root.clone());
@@ -109,8 +109,8 @@ impl SandboxBuilder {
     }
 }
 
-/// Where an interpreter lives, when that is not with the system: a version manager's folder, a virtual
-/// environment, and what those lead to.
+/// Installation prefixes of an interpreter outside the system folders: a version manager's folder, a virtual
+/// environment, and the interpreters they link to.
 fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut next = vec![program.to_owned()];
@@ -122,7 +122,7 @@ fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
         if !found.insert(prefix.clone()) {
             continue;
         }
-        // A link leads to the real interpreter; a virtual environment names the one it was made from.
+        // Follows links, and the base interpreter of a virtual environment.
         next.extend(std::fs::canonicalize(&program));
         let config = std::fs::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
         let home =
@@ -132,11 +132,11 @@ fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// `<prefix>/bin/program`, else the folder the program lies in.
+/// The prefix of `<prefix>/bin/program`, else the folder of the program.
 fn prefix(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
     let prefix = if folder.file_name().is_some_and(|name| name == "bin") { folder.parent()? } else { folder };
-    // Never a whole home folder or the root, whatever lies directly in it.
+    // Never a whole home folder or the root.
     (prefix.components().count() > 2 && !is_home(prefix))
         .then(|| prefix.to_owned())
         .or_else(|| Some(program.to_owned()))
@@ -155,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interpreters_bring_their_prefix_and_the_system_brings_itself() {
+    fn only_interpreters_outside_the_system_add_their_prefix() {
         assert!(prefixes(Path::new("/usr/bin/python3")).is_empty());
         let found = prefixes(Path::new("/home/someone/.pyenv/versions/3.12/bin/python3"));
         assert_eq!(
             found.into_iter().collect::<Vec<_>>(),
             [PathBuf::from("/home/someone/.pyenv/versions/3.12")]
         );
-        // A program directly in a home folder brings itself, not the home.
+        // A program directly in a home folder adds only itself.
         assert_eq!(prefix(Path::new("/home/someone/tool")), Some(PathBuf::from("/home/someone/tool")));
         assert_eq!(prefix(Path::new("/root/bin/tool")), Some(PathBuf::from("/root/bin/tool")));
     }

@@ -1,4 +1,4 @@
-//! Environments of PEP 723 scripts: prepared by uv with network, once; calls then run the interpreter offline.
+//! Environments of PEP 723 scripts: uv prepares them once, with network; calls run the interpreter offline.
 
 use crate::host::Host;
 use crate::interpreter::run_helper;
@@ -16,7 +16,7 @@ pub struct UvEnvironment {
     root: PathBuf,
     script: String,
     python: Option<String>,
-    /// Remembers the interpreter between processes.
+    /// File that caches the interpreter path between processes.
     path_cache: PathBuf,
     interpreter: OnceLock<PathBuf>,
     preparing: tokio::sync::Mutex<()>,
@@ -51,7 +51,7 @@ impl UvEnvironment {
         }
     }
 
-    /// The interpreter, prepared if need be. A caller that stops waiting does not stop the preparation.
+    /// The interpreter; prepares the environment if needed. The preparation continues if the caller gives up.
     pub async fn ready(self: &Arc<Self>, deadline: Instant) -> Result<PathBuf, Error> {
         if let Some(path) = self.interpreter.get() {
             return Ok(path.clone());
@@ -68,11 +68,11 @@ impl UvEnvironment {
         let script = &self.script;
         match tokio::time::timeout_at(deadline.into(), preparation).await {
             Ok(Ok(path)) => Ok(path),
-            Ok(Err(what)) => Err(Error::new(
+            Ok(Err(reason)) => Err(Error::new(
                 ErrorKind::Unavailable,
-                format!("the environment of {script} cannot be prepared: {what}"),
+                format!("cannot prepare the environment of {script}: {reason}"),
             )
-            .hint("'toolyard prepare' tries again and shows more; it needs uv and the package index")),
+            .hint("run 'toolyard prepare' to try again; it needs uv and the package index")),
             Err(_) => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("the environment of {script} is still being prepared"),
@@ -97,9 +97,9 @@ impl UvEnvironment {
         run(&with(&["sync", "--quiet", "--script"]))?;
         let found = PathBuf::from(run(&["python", "find", "--script", &self.script])?.trim());
         if !found.is_file() {
-            return Err(format!("uv named {}, which is not there", found.display()));
+            return Err(format!("uv returned {}, which does not exist", found.display()));
         }
-        // Only a cache: without it the next process asks uv again.
+        // Only a cache; without it the next process runs uv again.
         if let Some(folder) = self.path_cache.parent() {
             let _ = std::fs::create_dir_all(folder);
         }
@@ -127,7 +127,7 @@ mod tests {
     use super::metadata;
 
     #[test]
-    fn the_metadata_block_is_found_as_pep_723_says() {
+    fn the_metadata_block_is_found_according_to_pep_723() {
         let script = "#!/usr/bin/env python\n# /// script\n# dependencies = [\"x\"]\n#\n# ///\nprint(1)\n";
         assert_eq!(metadata(script).as_deref(), Some(" dependencies = [\"x\"]\n\n"));
         assert_eq!(metadata("print(1)\n"), None);

@@ -108,7 +108,7 @@ impl Yard {
 
     /// The jobs of the yard, without loading a tool or running a job.
     pub fn jobs(&self) -> Result<Arc<Jobs>, Error> {
-        self.jobs.jobs().cloned()
+        self.jobs.get().cloned()
     }
 
     /// Loads the tools and builds the engine; creates the state folder.

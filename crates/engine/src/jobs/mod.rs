@@ -4,7 +4,6 @@
 //! process; whoever comes after takes it over. Its id is the id of the call that made it.
 
 mod job_caller;
-mod lazy;
 mod options;
 mod owner;
 mod recover;
@@ -14,7 +13,6 @@ mod start;
 mod steady;
 mod tasks;
 
-pub use lazy::LazyJobs;
 pub use options::Options;
 pub use owner::OwnerError;
 pub(crate) use run::{JobRun, Started};
@@ -22,6 +20,7 @@ pub use steady::SteadyClock;
 
 use crate::clock::Clock;
 use crate::execute::Engine;
+use crate::lazy::Lazy;
 use crate::stores::{EventStore, JobFilter, JobStore};
 use owner::Owner;
 use running::RunningJobs;
@@ -30,6 +29,9 @@ use std::time::{Duration, Instant};
 use toolyard_protocol::{
     Error, ErrorKind, Id, Identity, InputRequest, InputResponse, Job, JobState, OutcomeCodec, Timestamp,
 };
+
+/// The job service, opened when the first job comes.
+pub type LazyJobs = Lazy<Arc<Jobs>>;
 
 /// The jobs of one process.
 pub struct Jobs {

@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 200;
 impl Tasks for LazyJobs {
     fn get<'a>(&'a self, id: Id, identity: &'a Identity) -> RequestFuture<'a, Option<Task>> {
         Box::pin(async move {
-            let jobs = self.jobs()?;
+            let jobs = self.get()?;
             let Some(job) = none_if_not_found(jobs.get(id, identity).await)? else { return Ok(None) };
             let outcome = if job.state.is_finished() { Some(jobs.outcome_of(&job)?) } else { None };
             let ttl_ms = job.expires.map(|expires| expires.unix_ms().saturating_sub(job.created.unix_ms()));
@@ -34,7 +34,7 @@ impl Tasks for LazyJobs {
     }
 
     fn cancel<'a>(&'a self, id: Id, identity: &'a Identity) -> RequestFuture<'a, bool> {
-        Box::pin(async move { Ok(none_if_not_found(self.jobs()?.cancel(id, identity).await)?.is_some()) })
+        Box::pin(async move { Ok(none_if_not_found(self.get()?.cancel(id, identity).await)?.is_some()) })
     }
 
     fn answer<'a>(
@@ -44,7 +44,7 @@ impl Tasks for LazyJobs {
         answers: Vec<(String, Payload)>,
     ) -> RequestFuture<'a, bool> {
         Box::pin(async move {
-            let jobs = self.jobs()?;
+            let jobs = self.get()?;
             if none_if_not_found(jobs.get(id, identity).await)?.is_none() {
                 return Ok(false);
             }
@@ -57,7 +57,7 @@ impl Tasks for LazyJobs {
 
     fn wait_for_changes(&self, after: Option<u64>) -> RequestFuture<'_, TaskChanges> {
         Box::pin(async move {
-            let events = self.jobs()?.events();
+            let events = self.get()?.events();
             let kinds = vec!["job_state_changed".to_owned(), "progress".to_owned()];
             let query = EventQuery { after, kinds, limit: MAX_EVENTS, ..EventQuery::default() };
             let mut page = match events.read(query.clone()).await {

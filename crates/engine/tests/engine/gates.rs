@@ -207,7 +207,7 @@ async fn a_recovered_job_passes_them_again_but_for_the_rate_limit() {
     {
         let world = world(Timing::AsyncLong, CallLimit::default());
         let id = put_row(&world, new_id(&SystemClock, &SystemRandom), arguments).await;
-        let jobs = world.engine.jobs.jobs().unwrap().clone();
+        let jobs = world.engine.jobs.get().unwrap().clone();
         jobs.spawn_maintenance(&world.engine);
         let ended = jobs.wait(id, &Identity::local(), Duration::from_secs(10)).await.unwrap();
         assert_eq!((ended.state, world.trace.take()), (state, expected));

@@ -169,7 +169,7 @@ fn detached(arguments: &'static str) -> Call {
 
 impl World {
     fn jobs(&self) -> &Arc<Jobs> {
-        self.engine.jobs.jobs().unwrap()
+        self.engine.jobs.get().unwrap()
     }
 
     async fn start(&self, arguments: &'static str) -> Id {

@@ -156,8 +156,7 @@ fn echo() -> Result<Candidate, String> {
         input_schema: Some(Payload::json(SCHEMA)),
         output_schema: None,
     };
-    let schema =
-        Schema::compile(SCHEMA.as_bytes()).map_err(|_| "cannot compile the schema of echo".to_owned())?;
+    let schema = Schema::compile(SCHEMA.as_bytes()).map_err(|_| "invalid schema of echo".to_owned())?;
     let entry = Entry {
         limiter: Arc::new(ToolLimiter::new(&spec.behavior)),
         spec,

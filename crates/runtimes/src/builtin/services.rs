@@ -3,12 +3,12 @@
 use super::config::ConfigView;
 use super::files::YardFiles;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use toolyard_engine::Registry;
+use std::sync::{Arc, Weak};
 use toolyard_engine::clock::{Clock, Random, new_id};
 use toolyard_engine::jobs::{Jobs, LazyJobs};
 use toolyard_engine::stores::{AnnotationStore, ArtifactStore, GraphStore, NewEvent};
-use toolyard_protocol::{Error, ErrorKind, Format, Id, Timestamp};
+use toolyard_engine::{Lazy, Registry};
+use toolyard_protocol::{Error, Format, Id, Timestamp};
 use toolyard_store::Blobs;
 use toolyard_wire::typed;
 
@@ -34,7 +34,7 @@ pub struct Stores {
 
 impl Services {
     pub fn jobs(&self) -> Result<&Arc<Jobs>, Error> {
-        self.jobs.jobs()
+        self.jobs.get()
     }
 
     pub fn stores(&self) -> Result<&Stores, Error> {
@@ -59,34 +59,5 @@ impl Services {
     }
 }
 
-type OpenStores = Box<dyn Fn() -> Result<Stores, Error> + Send + Sync>;
-
-/// Stores that are opened on first use, so that listing tools opens no file.
-pub struct LazyStores {
-    opened: OnceLock<Stores>,
-    /// Locked while opening, so that it happens once. After a failure the next call tries again.
-    open: Mutex<OpenStores>,
-}
-
-impl LazyStores {
-    pub fn new(open: impl Fn() -> Result<Stores, Error> + Send + Sync + 'static) -> LazyStores {
-        LazyStores { opened: OnceLock::new(), open: Mutex::new(Box::new(open)) }
-    }
-
-    /// For a program without stores.
-    pub fn unavailable() -> LazyStores {
-        LazyStores::new(|| Err(Error::new(ErrorKind::Unavailable, "no stores are available here")))
-    }
-
-    pub fn get(&self) -> Result<&Stores, Error> {
-        if let Some(stores) = self.opened.get() {
-            return Ok(stores);
-        }
-        let open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(stores) = self.opened.get() {
-            return Ok(stores);
-        }
-        let stores = open()?;
-        Ok(self.opened.get_or_init(|| stores))
-    }
-}
+/// Opened when a tool first needs them, so that listing tools touches no file.
+pub type LazyStores = Lazy<Stores>;

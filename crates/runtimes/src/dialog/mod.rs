@@ -1,4 +1,4 @@
-//! A conversation with a tool: its messages go to the caller, the caller's answers to its stdin.
+//! Runs a tool with dialog: forwards its messages to the caller, and the caller's answers to its stdin.
 
 mod pausable_deadline;
 mod session;
@@ -16,20 +16,20 @@ use toolyard_sandbox::{
 };
 use toolyard_wire::dialog;
 
-/// Messages of one run, their bytes in all, and the longest one.
+/// Limits per run: number of messages, their total bytes, and bytes of one message.
 const MAX_MESSAGES: usize = 10_000;
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const MAX_MESSAGE: usize = 1 << 20;
-/// Questions that may wait for their answers at the same time.
+/// Questions that may be open at the same time.
 const MAX_OPEN_QUESTIONS: usize = 64;
 
-/// Runs the tool to its end. Dropping the future withdraws its questions and kills its tree.
+/// Runs the tool to its end. Dropping the future cancels its questions and kills its process tree.
 pub async fn run_dialog(runner: &CommandRunner, run: &Run<'_>, command: &Command) -> Result<Outcome, Error> {
-    // Ends with the run, whatever ends that.
+    // Dropped with the run, however it ends.
     let proxy = Arc::new(ProxyTask::default());
     let options = SessionOptions {
         stdin: dialog::request(runner.contract, &run.call.arguments),
-        // A message may be longer than the tool's answer.
+        // A message may be longer than the output limit of the tool.
         line_cap: run.spec.limits.output.max(MAX_MESSAGE),
         deadline: run.deadline,
         on_listener: runner.on_listener(&proxy),
@@ -48,10 +48,10 @@ pub async fn run_dialog(runner: &CommandRunner, run: &Run<'_>, command: &Command
     }
 }
 
-/// Why we end a conversation ourselves.
+/// Why the run is stopped.
 enum Stop {
     Killed(KillReason),
-    /// The tool broke the rules of the dialogue.
+    /// The tool violated the dialog protocol.
     ProtocolViolation(Error),
 }
 
@@ -67,7 +67,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Until the program has ended by itself.
+/// Processes events until the program exits by itself.
 async fn exchange(child: &mut ChildSession<'_>, session: &mut DialogSession<'_>) -> Result<(), Stop> {
     loop {
         let end = session.deadline();
@@ -77,8 +77,8 @@ async fn exchange(child: &mut ChildSession<'_>, session: &mut DialogSession<'_>)
                 Event::Line(line) => session.handle_line(line, child)?,
                 Event::Exited => return Ok(()),
             },
-            answered = session.next_answer(), if session.has_open_questions() => {
-                child.send(answered).map_err(|refused| stdin_full_error(refused.queued))?;
+            answer = session.next_answer(), if session.has_open_questions() => {
+                child.send(answer).map_err(|full| stdin_full_error(full.queued))?;
             }
             () = sleep_until(wakes.unwrap_or(end).into()), if wakes.is_some() => session.flush_due(Instant::now()),
             () = sleep_until(end.into()) => return Err(Stop::Killed(KillReason::Deadline)),
@@ -130,7 +130,6 @@ async fn stopped_error(
 }
 
 fn stdin_full_error(queued: usize) -> Error {
-    let message =
-        format!("the tool does not read the answers to its questions: {queued} bytes wait on its stdin");
+    let message = format!("the tool does not read the answers to its questions: {queued} bytes are queued");
     Error::new(ErrorKind::ToolFailed, message).hint("read one line from stdin for each question")
 }

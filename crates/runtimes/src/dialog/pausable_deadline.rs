@@ -1,13 +1,13 @@
-//! The time a conversation has: the tool's clock stops while a question waits, the caller's never does.
+//! The deadline of a dialog: the tool's own time is paused while a question is open, the caller's is not.
 
 use std::time::{Duration, Instant};
 
 pub struct PausableDeadline {
-    /// The end of the tool's own time, later by every pause so far.
+    /// The tool's own deadline, extended by every pause so far.
     own: Instant,
     callers: Option<Instant>,
     paused: Option<Instant>,
-    /// How long it may still stand.
+    /// Remaining time that it may be paused.
     allowance: Duration,
 }
 
@@ -16,7 +16,7 @@ impl PausableDeadline {
         PausableDeadline { own, callers, paused: None, allowance }
     }
 
-    /// Stops or goes on, as `waiting` says.
+    /// Pauses or resumes the tool's own time.
     pub fn set_waiting(&mut self, waiting: bool, now: Instant) {
         match (self.paused, waiting) {
             (None, true) => self.paused = Some(now),
@@ -30,7 +30,7 @@ impl PausableDeadline {
         }
     }
 
-    /// When time is up, if nothing changes until then.
+    /// The current deadline, if no pause begins or ends before it.
     pub fn deadline(&self) -> Instant {
         let own = if self.paused.is_some() { self.own + self.allowance } else { self.own };
         self.callers.map_or(own, |callers| callers.min(own))
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(clock.deadline(), at(10));
         clock.set_waiting(true, at(4));
         clock.set_waiting(true, at(5));
-        assert_eq!(clock.deadline(), at(70), "it could stand for the whole allowance");
+        assert_eq!(clock.deadline(), at(70), "it may be paused for the whole allowance");
         clock.set_waiting(false, at(24));
         assert_eq!(clock.deadline(), at(30));
         clock.set_waiting(false, at(25));

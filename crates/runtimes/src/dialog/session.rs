@@ -1,4 +1,4 @@
-//! The state of one conversation: what was asked, what is held back, how it is to end.
+//! The state of one dialog: open questions, throttled progress and the final message.
 
 use super::pausable_deadline::PausableDeadline;
 use super::throttle::ProgressThrottle;
@@ -18,11 +18,11 @@ use toolyard_sandbox::{ChildSession, KillReason};
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::dialog::{self, DialogLine, DialogRequest, Message, text_payload};
 
-/// Lines that are no JSON: so many are passed on as log, none longer than this.
+/// Lines that are not JSON are logged, up to this number and length.
 const MAX_NON_JSON_LINES: usize = 100;
 const MAX_NON_JSON_BYTES: usize = 1000;
 
-/// A question under way: its key and, in the end, the line for the tool.
+/// An open question; completes with its key and the response line for the tool.
 type PendingQuestion<'a> = Pin<Box<dyn Future<Output = (String, Bytes)> + Send + 'a>>;
 
 pub struct DialogSession<'a> {
@@ -35,17 +35,17 @@ pub struct DialogSession<'a> {
     messages: usize,
     message_bytes: usize,
     non_json_lines: usize,
-    /// Of everything that is no message.
+    /// Bytes of all lines that are not messages.
     output_bytes: usize,
     output_cap: usize,
     end: Option<FinalMessage>,
-    /// The last line that was no JSON, to show when no answer comes.
+    /// The last line that was not JSON, reported if there is no response.
     last_non_json: Bytes,
 }
 
-/// How the tool wants the call to end.
+/// The tool's final message.
 pub enum FinalMessage {
-    /// What stdout would hold if it had only answered.
+    /// The response, as stdout without dialog.
     Answer(Vec<u8>),
     Rpc(RpcError),
 }
@@ -69,7 +69,7 @@ impl<'a> DialogSession<'a> {
         }
     }
 
-    /// Takes one line of the tool.
+    /// Handles one output line of the tool.
     pub fn handle_line(&mut self, line: Bytes, child: &mut ChildSession<'_>) -> Result<(), Stop> {
         let read = dialog::read(&line)?;
         if self.end.is_some() && read != DialogLine::Blank {
@@ -94,7 +94,7 @@ impl<'a> DialogSession<'a> {
         !self.questions.is_empty()
     }
 
-    /// The next line with an answer, whichever question it is for. Not to be called when nothing was asked.
+    /// The response line for the next answered question. Never completes if no question is open.
     pub async fn next_answer(&mut self) -> Bytes {
         let Some((key, line)) = self.questions.next().await else { return std::future::pending().await };
         self.keys.remove(&key);
@@ -106,7 +106,7 @@ impl<'a> DialogSession<'a> {
         self.pausable.deadline()
     }
 
-    /// When held progress is due.
+    /// When throttled progress is due.
     pub fn next_wake(&self) -> Option<Instant> {
         self.throttle.next_wake()
     }
@@ -123,7 +123,7 @@ impl<'a> DialogSession<'a> {
         }
     }
 
-    /// Without an answer, what was there instead.
+    /// Without a response, the last line that was not JSON.
     pub fn into_final_message(self) -> FinalMessage {
         self.end.unwrap_or_else(|| FinalMessage::Answer(self.last_non_json.into()))
     }
@@ -139,7 +139,7 @@ impl<'a> DialogSession<'a> {
             Message::CloseStream { retry_ms } => self.caller.close_stream(retry_ms),
             Message::Detach => self.caller.detach(),
             Message::RpcError(rpc) => self.finish(FinalMessage::Rpc(rpc), child),
-            Message::InputRequest(asked) => self.ask(asked, child)?,
+            Message::InputRequest(request) => self.ask(request, child)?,
         }
         Ok(())
     }
@@ -163,20 +163,18 @@ impl<'a> DialogSession<'a> {
         if !self.keys.insert(key.clone()) {
             let message =
                 format!("the tool asks '{}' again while that question is open", escape_control(&key));
-            return Err(
-                Error::new(ErrorKind::InvalidOutput, message).hint("give each question an id of its own")
-            );
+            return Err(Error::new(ErrorKind::InvalidOutput, message).hint("give each question a unique id"));
         }
-        let asking = self.caller.request_input(question);
+        let request = self.caller.request_input(question);
         self.questions.push(Box::pin(async move {
-            let answer = asking.await;
+            let answer = request.await;
             (key, dialog::answer(&id, answer.as_ref()))
         }));
         self.pausable.set_waiting(true, Instant::now());
         Ok(())
     }
 
-    /// Nothing that was asked matters any more, and nothing more will be said.
+    /// Cancels open questions and closes the tool's stdin.
     fn finish(&mut self, end: FinalMessage, child: &mut ChildSession<'_>) {
         self.flush_last();
         self.questions.clear();
@@ -190,7 +188,7 @@ impl<'a> DialogSession<'a> {
         self.count_output(line.len())?;
         self.non_json_lines += 1;
         if self.non_json_lines <= MAX_NON_JSON_LINES {
-            // Never a part of a line: half a secret could not be recognised.
+            // Never a part of a line, because a partial secret could not be redacted.
             let text = match line.len() <= MAX_NON_JSON_BYTES {
                 true => escape_control(&String::from_utf8_lossy(&line)),
                 false => format!("a line of {} bytes that is not JSON", line.len()),
@@ -211,7 +209,7 @@ impl<'a> DialogSession<'a> {
         self.messages += 1;
         self.message_bytes = self.message_bytes.saturating_add(bytes);
         let too_much = if bytes > MAX_MESSAGE {
-            format!("a message of the tool has {bytes} bytes; at most {MAX_MESSAGE} are taken")
+            format!("a message of the tool has {bytes} bytes; the maximum is {MAX_MESSAGE}")
         } else if self.messages > MAX_MESSAGES {
             format!("the tool sent more than {MAX_MESSAGES} messages and was stopped")
         } else if self.message_bytes > MAX_MESSAGE_BYTES {
@@ -219,18 +217,18 @@ impl<'a> DialogSession<'a> {
         } else {
             return Ok(());
         };
-        Err(Error::new(ErrorKind::OutputTooLarge, too_much).hint("say less while the tool runs"))
+        Err(Error::new(ErrorKind::OutputTooLarge, too_much).hint("send fewer or smaller messages"))
     }
 
-    /// The contract's own words for output after the answer.
+    /// The contract's error for output after the response.
     fn trailing_output_error(&self, line: &[u8]) -> Error {
         let before = match &self.end {
             Some(FinalMessage::Answer(answer)) => answer,
             _ => &Vec::from(*b"null"),
         };
         let all = [before, line].join(&b'\n');
-        let refused = child_io::read(self.contract, all.into()).err();
-        refused
-            .unwrap_or_else(|| Error::new(ErrorKind::InvalidOutput, "the tool printed more after its answer"))
+        let error = child_io::read(self.contract, all.into()).err();
+        error
+            .unwrap_or_else(|| Error::new(ErrorKind::InvalidOutput, "the tool printed more after its result"))
     }
 }

@@ -1,14 +1,14 @@
-//! Progress at a rate that callers can follow: of a flood only the newest, but always the last.
+//! Rate limit for progress: excess updates are dropped, but the last one is always delivered.
 
 use std::time::{Duration, Instant};
 use toolyard_protocol::Progress;
 
-/// So many go through at once; after that one for each pause.
+/// Updates that pass at once; after that, one per interval.
 const BURST: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct ProgressThrottle {
-    /// When the next one would be due if none had ever come early.
+    /// When the next update would be due without bursts.
     next: Instant,
     pending: Option<Progress>,
 }
@@ -18,28 +18,28 @@ impl ProgressThrottle {
         ProgressThrottle { next: now, pending: None }
     }
 
-    /// The one to pass on now, if it is not too early.
+    /// Takes an update; returns it if it may pass now.
     pub fn offer(&mut self, progress: Progress, now: Instant) -> Option<Progress> {
         self.pending = Some(progress);
         self.due(now)
     }
 
-    /// The one that was pending, once its time has come.
+    /// The pending update, once it is due.
     pub fn due(&mut self, now: Instant) -> Option<Progress> {
         if self.next_wake().is_none_or(|at| at > now) {
             return None;
         }
-        self.next = self.next.max(now) + PAUSE;
+        self.next = self.next.max(now) + INTERVAL;
         self.pending.take()
     }
 
-    /// When to ask for it; `None` when nothing is pending.
+    /// When the pending update is due; `None` if nothing is pending.
     pub fn next_wake(&self) -> Option<Instant> {
-        let early = PAUSE * (BURST - 1);
+        let early = INTERVAL * (BURST - 1);
         self.pending.as_ref().map(|_| self.next.checked_sub(early).unwrap_or(self.next))
     }
 
-    /// The one that was pending, early or not: nothing comes after it.
+    /// The pending update, due or not; for the end of the run.
     pub fn take_pending(&mut self) -> Option<Progress> {
         self.pending.take()
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_thinned_to_twenty_a_second_and_the_last_one_comes_through() {
+    fn a_flood_is_limited_to_twenty_a_second_and_the_last_update_is_delivered() {
         let start = Instant::now() + Duration::from_secs(100);
         let mut throttle = ProgressThrottle::new(start);
         let mut passed = Vec::new();
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_held_is_passed_on_when_its_time_comes() {
+    fn a_pending_update_is_delivered_when_it_is_due() {
         let start = Instant::now() + Duration::from_secs(100);
         let mut throttle = ProgressThrottle::new(start);
         let progress = |done| Progress { done, total: None, message: None };
         (0..10).for_each(|i| assert!(throttle.offer(progress(f64::from(i)), start).is_some()));
         assert_eq!(throttle.offer(progress(10.0), start), None);
         let wakes = throttle.next_wake().unwrap();
-        assert!(wakes > start && wakes <= start + PAUSE);
+        assert!(wakes > start && wakes <= start + INTERVAL);
         assert_eq!(throttle.due(start), None);
         assert_eq!(throttle.due(wakes), Some(progress(10.0)));
     }

@@ -1,4 +1,4 @@
-//! The pooled HTTP clients: one that reaches only the open internet, one for tools that may reach private hosts.
+//! The HTTP clients: one for public addresses only, one for tools that may reach private hosts.
 
 use super::UrlTemplate;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_sandbox::is_public;
 
-/// Made at the first request: reading the machine's certificates takes a while, and most yards need none.
+/// Created on first use, because loading the system's certificates is slow and most yards need no client.
 #[derive(Default)]
 pub struct Clients {
     public: OnceLock<Result<Client, String>>,
@@ -24,7 +24,7 @@ impl Clients {
 }
 
 fn build(allow_private: bool) -> Result<Client, String> {
-    // Fails when a provider is installed already, which is as good.
+    // Fails if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = Client::builder()
         .user_agent(concat!("toolyard/", env!("CARGO_PKG_VERSION")))
@@ -37,7 +37,7 @@ fn build(allow_private: bool) -> Result<Client, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-/// A redirect to another host would carry headers and body to someone the file does not name.
+/// Rejects redirects to another host, which would receive headers and body.
 fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let target = attempt.url();
     let origin = |url: &reqwest::Url| {
@@ -55,8 +55,7 @@ fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
     attempt.follow()
 }
 
-/// Resolves names, but only to addresses of the open internet; checked here, at the address that is then used,
-/// so that a name can't change its mind in between.
+/// Resolves names to public addresses only; the address that is checked is the one that is used.
 struct PublicResolver;
 
 impl Resolve for PublicResolver {
@@ -76,7 +75,7 @@ impl Resolve for PublicResolver {
     }
 }
 
-/// A failed request in the words of the error table.
+/// Converts a failed request to an error of the error table.
 pub fn explain(error: &reqwest::Error, url: &UrlTemplate) -> Error {
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -86,11 +85,11 @@ pub fn explain(error: &reqwest::Error, url: &UrlTemplate) -> Error {
     }
     let host = url.host();
     if reason.contains("private network") {
-        return Error::new(ErrorKind::Forbidden, format!("{host} may not be reached: {reason}"))
-            .hint("add allowPrivate: true to the tool's file if it is meant to reach it");
+        return Error::new(ErrorKind::Forbidden, format!("access to {host} is denied: {reason}"))
+            .hint("set allowPrivate: true in the tool's file to allow it");
     }
     if error.is_redirect() {
         return Error::new(ErrorKind::ToolFailed, format!("{host} answered with a redirect: {reason}"));
     }
-    Error::new(ErrorKind::Unavailable, format!("{host} could not be reached: {reason}"))
+    Error::new(ErrorKind::Unavailable, format!("the request to {host} failed: {reason}"))
 }

@@ -1,4 +1,4 @@
-//! Runs a tool that is an HTTP request.
+//! Runs a tool as an HTTP request.
 
 mod client;
 mod response;
@@ -17,7 +17,7 @@ use toolyard_formats::json;
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome};
 
-/// Everything about the request that does not change from call to call.
+/// Runs one tool; holds everything that does not change between calls.
 pub struct HttpRunner {
     pub url: UrlTemplate,
     pub method: Method,
@@ -30,9 +30,9 @@ pub struct HttpRunner {
     pub secrets: Arc<Secrets>,
 }
 
-/// What is sent.
+/// The request body.
 pub enum Body {
-    /// `{"input": payload}`, as the toolpack format has it.
+    /// `{"input": payload}`, as in the toolpack format.
     Input,
     Payload,
     None,
@@ -47,7 +47,7 @@ impl Runner for HttpRunner {
                 Err(_) => {
                     let limit = run.spec.limits.timeout.as_millis();
                     let message =
-                        format!("'{}' got no answer in time (its limit is {limit} ms)", run.spec.exposed);
+                        format!("'{}' got no response in time (its limit is {limit} ms)", run.spec.exposed);
                     Err(Error::new(ErrorKind::Timeout, message)
                         .hint("raise 'timeoutMs' in the tool's file if it needs longer"))
                 }
@@ -66,7 +66,7 @@ impl HttpRunner {
         let url = self.url.render(&input)?;
         let headers = self.headers(&input)?;
         let client = self.clients.get(self.allow_private).map_err(|what| {
-            Error::new(ErrorKind::Internal, format!("the HTTP client cannot be made: {what}"))
+            Error::new(ErrorKind::Internal, format!("cannot create the HTTP client: {what}"))
         })?;
         let mut request = client.request(self.method.clone(), url).headers(headers);
         if let Some(body) = self.body(run, &input)? {
@@ -88,11 +88,11 @@ impl HttpRunner {
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
         for (name, template) in &self.headers {
             let value = template.render_with_secrets(input, &secrets)?;
-            // Refuses line breaks and other control characters, which would start a header of the caller's own.
+            // Rejects line breaks and other control characters (header injection).
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 Error::new(
                     ErrorKind::InvalidInput,
-                    format!("the header '{name}' would hold a line break or another control character"),
+                    format!("the header '{name}' would contain a line break or another control character"),
                 )
                 .hint("send a value without control characters")
             })?;
@@ -119,7 +119,7 @@ impl HttpRunner {
                 json::scan(&text).map_err(|defect| {
                     Error::new(
                         ErrorKind::Internal,
-                        format!("the 'body' template does not give JSON: {defect}"),
+                        format!("the 'body' template does not produce JSON: {defect}"),
                     )
                 })?;
                 Some(text)

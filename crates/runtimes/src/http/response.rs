@@ -1,4 +1,4 @@
-//! What an HTTP answer means: status, content type and size are respected.
+//! Converts an HTTP response to an outcome, by status, content type and size.
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
@@ -8,7 +8,7 @@ use toolyard_protocol::text::{escape_control, push_json_string};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Redactor};
 use toolyard_wire::child_io::{self, Contract};
 
-/// `redactor` is needed where a text is cut: half a secret could not be found later.
+/// `redactor` is applied before a text is truncated, because a partial secret could not be found later.
 pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -> Result<Outcome, Error> {
     let status = response.status();
     let content_type =
@@ -35,7 +35,7 @@ pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -
     }
 }
 
-/// Reading stops at the cap; the connection is dropped with what is left.
+/// Reading stops at the cap, and the connection is dropped.
 async fn bounded_body(response: &mut Response, cap: usize) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     loop {
@@ -50,7 +50,7 @@ async fn bounded_body(response: &mut Response, cap: usize) -> Result<Vec<u8>, Er
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
             Err(error) => {
-                return Err(Error::new(ErrorKind::Unavailable, format!("the answer broke off: {error}")));
+                return Err(Error::new(ErrorKind::Unavailable, format!("the response broke off: {error}")));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! URLs with templates: scheme, host and port are fixed in the file, values only ever fill path and query.
+//! URL templates: scheme, host and port are fixed in the file; values fill only path and query.
 
 use reqwest::Url;
 use toolyard_formats::template::{Input, Target, Template};
@@ -6,7 +6,7 @@ use toolyard_protocol::{Error, ErrorKind};
 
 pub struct UrlTemplate {
     template: Template,
-    /// What stands before the first template, as a URL of its own.
+    /// Scheme, host and port.
     base: Url,
 }
 
@@ -18,12 +18,10 @@ impl UrlTemplate {
         let rest = &text[scheme.len()..];
         let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
         if authority.contains(['{', '}', '%', '\\']) || authority.is_empty() {
-            return Err(
-                "the host and port in 'entry' must be fixed; a template may not choose them".to_owned()
-            );
+            return Err("host and port in 'entry' must be fixed, without templates".to_owned());
         }
         if authority.contains('@') {
-            return Err("'entry' may not hold a user name or password".to_owned());
+            return Err("'entry' must not contain a user name or password".to_owned());
         }
         let base = Url::parse(&format!("{scheme}{authority}/"))
             .map_err(|error| format!("'entry' is not a URL: {error}"))?;
@@ -45,13 +43,13 @@ impl UrlTemplate {
     pub fn render(&self, input: &Input) -> Result<Url, Error> {
         let text = self.template.render(input)?;
         let refuse = |what: &str| {
-            Error::new(ErrorKind::InvalidInput, format!("the arguments do not give a usable URL: {what}"))
+            Error::new(ErrorKind::InvalidInput, format!("the arguments do not produce a valid URL: {what}"))
         };
         if has_dot_segment(&text) {
             return Err(refuse("a part of the path would be '.' or '..'"));
         }
         let url = Url::parse(&text).map_err(|error| refuse(&error.to_string()))?;
-        // Values are percent-encoded, so this can't happen; it is checked all the same.
+        // Cannot happen, because values are percent-encoded; checked for safety.
         let same = url.scheme() == self.base.scheme()
             && url.host() == self.base.host()
             && url.port() == self.base.port();
@@ -62,7 +60,7 @@ impl UrlTemplate {
     }
 }
 
-/// Such segments climb in the path, also when their dots are encoded.
+/// Dot segments change the path, also if their dots are encoded.
 fn has_dot_segment(url: &str) -> bool {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.split(['/', '\\']).skip(3).any(|segment| {

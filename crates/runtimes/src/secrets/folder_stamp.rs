@@ -1,4 +1,4 @@
-//! What the folder of secrets looked like, permissions included, to notice that it must be read again.
+//! A stamp of the secrets folder, including permissions, to detect that it must be read again.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,14 @@ use std::time::{Duration, SystemTime};
 
 pub struct FolderStamp {
     files: Vec<(PathBuf, Option<FileStamp>)>,
-    /// Everything was older than any clock tick that file systems stamp with; younger, a second change may show
-    /// no trace.
+    /// All files were older than a file system's clock tick; otherwise a second change could be missed.
     settled: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     inode: u64,
-    /// Programs cannot set it, and a change of permissions changes it too.
+    /// ctime, which programs cannot set and which also changes with permissions.
     changed: (i64, i64),
 }
 
@@ -40,7 +39,7 @@ impl FileStamp {
 
     fn is_older_than(&self, age: Duration) -> bool {
         let since = Duration::new(self.changed.0.max(0) as u64, self.changed.1.max(0) as u32);
-        // A change in the future is a clock that jumped; nothing can be said then.
+        // A ctime in the future means that the clock was changed; treated as too new.
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since).is_ok_and(|passed| passed >= age)
     }
 }

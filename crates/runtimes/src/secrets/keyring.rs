@@ -1,16 +1,16 @@
-//! The kernel's keyring: `keyctl add user toolyard:NAME VALUE @u` puts a secret there, and no file ever holds it.
+//! Secrets in the kernel's keyring, which are never in a file: `keyctl add user toolyard:NAME VALUE @u`.
 
 use super::loaded::Value;
 use super::{MAX_BYTES, check};
 use std::ffi::CString;
 use toolyard_protocol::SecretName;
 
-/// The value, when this user's keyrings have a key of that name.
+/// The value of the key in this user's keyrings, if it exists.
 #[cfg(target_os = "linux")]
 pub fn read(name: &SecretName) -> Option<Value> {
     const READ: libc::c_long = 11;
     let description = CString::new(format!("toolyard:{name}")).ok()?;
-    // SAFETY: both texts end with NUL; the third argument says that nothing is to be fetched by a helper program.
+    // SAFETY: both texts end with NUL; the null argument means that no helper program is started.
     let key = unsafe {
         libc::syscall(
             libc::SYS_request_key,
@@ -32,7 +32,7 @@ pub fn read(name: &SecretName) -> Option<Value> {
     Some(text.and_then(|text| check(&text).map(|()| text)))
 }
 
-/// Other systems have other keyrings; none of them is read yet.
+/// Keyrings of other systems are not supported.
 #[cfg(not(target_os = "linux"))]
 pub fn read(_: &SecretName) -> Option<Value> {
     None

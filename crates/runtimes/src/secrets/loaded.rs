@@ -1,4 +1,4 @@
-//! What is known of the secrets at one moment, from every source.
+//! The secrets loaded from all sources.
 
 use super::check;
 use super::folder_stamp::FolderStamp;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use toolyard_formats::redact::by_value::SecretRedactor;
 use toolyard_protocol::SecretName;
 
-/// Values that were replaced or removed stay hidden, up to so many: a running tool may still hold them.
+/// Replaced or removed values are still redacted, up to this number, because a running tool may have them.
 const MAX_RETIRED: usize = 256;
 
 /// A value, or why it cannot be used.
@@ -18,16 +18,16 @@ pub type Value = Result<String, String>;
 
 #[derive(Default)]
 pub struct LoadedSecrets {
-    /// By the name of their variable.
+    /// By variable name.
     environment: BTreeMap<String, (String, Value)>,
     stored: BTreeMap<SecretName, Value>,
-    /// Only names that a tool declares are looked up there.
+    /// Only names that a tool declares are looked up in the keyring.
     keyring: BTreeMap<SecretName, Value>,
     retired: Vec<(String, String)>,
     last_stamp: Option<FolderStamp>,
     /// Why no secret can be used at all.
     pub problem: Option<String>,
-    pub hidden: Arc<SecretRedactor>,
+    pub redactor: Arc<SecretRedactor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,12 @@ impl LoadedSecrets {
         loaded
     }
 
-    /// Reads the folder anew if anything in it may have changed.
+    /// Reads the folder again if anything in it may have changed.
     pub fn refresh(&mut self, store: &Store) {
         if self.last_stamp.as_ref().is_some_and(FolderStamp::is_current) {
             return;
         }
-        // Before reading: a change in between then shows at the next look.
+        // Before reading, so that a change in between is detected at the next refresh.
         self.last_stamp = Some(store.stamp());
         let read = match store.read() {
             Ok(read) => {
@@ -86,7 +86,7 @@ impl LoadedSecrets {
         self.rebuild_redactor();
     }
 
-    /// Looks the name up in the kernel's keyring unless another source has it.
+    /// Looks the name up in the kernel's keyring, unless another source has it.
     pub fn load_from_keyring(&mut self, name: &SecretName) {
         if self.environment.contains_key(&name.variable()) || self.stored.contains_key(name) {
             return;
@@ -105,14 +105,14 @@ impl LoadedSecrets {
         self.rebuild_redactor();
     }
 
-    /// A value that is no longer handed out may still be in a running tool.
+    /// Keeps redacting a replaced value, which a running tool may still have.
     fn retire(&mut self, name: &SecretName, value: String) {
         self.retired.push((name.as_str().to_owned(), value));
         let surplus = self.retired.len().saturating_sub(MAX_RETIRED);
         self.retired.drain(..surplus);
     }
 
-    /// The environment comes first: whoever starts the daemon has the last word.
+    /// The environment takes precedence.
     pub fn find(&self, name: &SecretName) -> Option<Result<&str, &str>> {
         let value = match self.environment.get(&name.variable()) {
             Some((_, value)) => value,
@@ -132,7 +132,7 @@ impl LoadedSecrets {
         let stored = self.stored.iter().map(|(name, value)| {
             let mut listed = listed(name.as_str(), Source::Store, value);
             if self.environment.contains_key(&name.variable()) {
-                listed.problem = Some(format!("{} is set and used instead", name.variable()));
+                listed.problem = Some(format!("overridden by {}", name.variable()));
             }
             listed
         });
@@ -152,9 +152,9 @@ impl LoadedSecrets {
         let all: Vec<(String, String)> =
             stored.chain(from_env).chain(from_keyring).chain(self.retired.iter().cloned()).collect();
         match SecretRedactor::new(all.iter().map(|(name, value)| (name.as_str(), value.as_str()))) {
-            Ok(hidden) => self.hidden = Arc::new(hidden),
-            // What cannot be hidden is not handed out.
-            Err(what) => self.problem = Some(format!("the secrets cannot be hidden in results: {what}")),
+            Ok(redactor) => self.redactor = Arc::new(redactor),
+            // Secrets that cannot be redacted are not provided.
+            Err(what) => self.problem = Some(format!("cannot redact the secrets in results: {what}")),
         }
     }
 }

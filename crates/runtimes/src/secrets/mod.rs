@@ -1,6 +1,6 @@
-//! The yard's secrets: where their values come from, who gets them, and what must be hidden.
+//! The yard's secrets: their sources, the tools that get them, and their redaction.
 //!
-//! A value leaves this module in two ways only: to the tool that declares it, and into the search that hides it.
+//! A value leaves this module only to the tool that declares it and to the redactor.
 
 mod folder_stamp;
 mod keyring;
@@ -19,11 +19,11 @@ use store::Store;
 use toolyard_formats::redact::by_value::{MIN_CHARS, SecretRedactor};
 use toolyard_protocol::{Error, ErrorKind, Payload, Redactor, SecretName};
 
-/// How long a secret that another process set may stay unknown to the search. Whoever is given a value looks anew.
+/// How long a secret set by another process may be unknown to the redactor. Reading a value always refreshes.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 16 << 10;
 
-/// One secret of one tool.
+/// A secret that a tool declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretBinding {
     /// The environment variable, or the name in header templates.
@@ -35,9 +35,9 @@ pub struct Secrets {
     store: Store,
     loaded: Mutex<LoadedSecrets>,
     started: Instant,
-    /// Milliseconds after `started` when the folder is looked at again.
+    /// Next check of the folder, in milliseconds after `started`.
     next_refresh: AtomicU64,
-    /// There is nothing to hide: most yards have no secrets and must not pay for them.
+    /// Fast path for yards without secrets.
     nothing_to_redact: AtomicBool,
 }
 
@@ -52,11 +52,11 @@ impl Secrets {
         }
     }
 
-    /// The value, for the tool that declares it.
+    /// The value of a secret, for the tool that declares it.
     pub fn get(&self, name: &SecretName) -> Result<String, Error> {
         let mut loaded = self.refresh();
         loaded.load_from_keyring(name);
-        self.nothing_to_redact.store(loaded.hidden.is_empty(), Ordering::Relaxed);
+        self.nothing_to_redact.store(loaded.redactor.is_empty(), Ordering::Relaxed);
         if let Some(problem) = &loaded.problem {
             return Err(Error::new(ErrorKind::Unavailable, problem.clone()));
         }
@@ -65,15 +65,14 @@ impl Secrets {
             Some(Err(problem)) => {
                 let message = format!("the secret '{name}' cannot be used: {problem}");
                 Err(Error::new(ErrorKind::Unavailable, message)
-                    .hint(format!("'toolyard secret set {name}' stores it anew")))
+                    .hint(format!("run 'toolyard secret set {name}' to store it again")))
             }
-            None => Err(Error::new(ErrorKind::FileNotFound, format!("the secret '{name}' is not set")).hint(
-                format!("'toolyard secret set {name}' stores it; or start with {} set", name.variable()),
-            )),
+            None => Err(Error::new(ErrorKind::FileNotFound, format!("the secret '{name}' is not set"))
+                .hint(format!("run 'toolyard secret set {name}', or start with {} set", name.variable()))),
         }
     }
 
-    /// Changes when one of the values changes, and tells nothing about them; `None` for no names.
+    /// A hash that changes when one of the values changes; `None` without names.
     pub fn fingerprint<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<[u8; 32]> {
         let mut names = names.peekable();
         names.peek()?;
@@ -83,14 +82,14 @@ impl Secrets {
             loaded.load_from_keyring(name);
             let value = loaded.find(name).and_then(Result::ok).unwrap_or_default();
             for part in [name.as_str(), value] {
-                // A length before each part keeps two parts from being read as one.
+                // Length-prefixed, so that different parts cannot hash alike.
                 hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
             }
         }
         Some(*hasher.finalize().as_bytes())
     }
 
-    /// Names and sources, by name.
+    /// Names and sources, sorted by name.
     pub fn list(&self) -> Result<Vec<SecretListing>, Error> {
         let loaded = self.refresh();
         match &loaded.problem {
@@ -101,37 +100,37 @@ impl Secrets {
 
     pub fn set(&self, name: &SecretName, value: &str) -> Result<(), Error> {
         check(value).map_err(|what| {
-            Error::new(ErrorKind::InvalidInput, format!("the secret '{name}' is not stored: {what}"))
+            Error::new(ErrorKind::InvalidInput, format!("cannot store the secret '{name}': {what}"))
         })?;
         self.store.write(name, value).map_err(|what| Error::new(ErrorKind::Unavailable, what))
     }
 
-    /// `false` when no such secret is stored.
+    /// `false` if no such secret is stored.
     pub fn remove(&self, name: &SecretName) -> Result<bool, Error> {
         self.store.remove(name).map_err(|what| Error::new(ErrorKind::Unavailable, what))
     }
 
-    /// Hides secrets in the end of a longer text, which may begin in the middle of one.
+    /// Redacts the tail of a longer text, which may begin in the middle of a secret.
     pub fn redact_tail(&self, text: String) -> String {
-        self.hidden().and_then(|hidden| hidden.tail(&text)).unwrap_or(text)
+        self.redactor().and_then(|redactor| redactor.tail(&text)).unwrap_or(text)
     }
 
-    fn hidden(&self) -> Option<Arc<SecretRedactor>> {
+    fn redactor(&self) -> Option<Arc<SecretRedactor>> {
         let due = self.started.elapsed().as_millis() as u64 >= self.next_refresh.load(Ordering::Relaxed);
         if !due && self.nothing_to_redact.load(Ordering::Relaxed) {
             return None;
         }
         let loaded = if due { self.refresh() } else { self.lock() };
-        Some(loaded.hidden.clone()).filter(|hidden| !hidden.is_empty())
+        Some(loaded.redactor.clone()).filter(|redactor| !redactor.is_empty())
     }
 
-    /// What is known after a look at the folder.
+    /// Refreshes the secrets from the folder.
     fn refresh(&self) -> MutexGuard<'_, LoadedSecrets> {
         let mut loaded = self.lock();
         loaded.refresh(&self.store);
         let next = self.started.elapsed() + REFRESH_INTERVAL;
         self.next_refresh.store(next.as_millis() as u64, Ordering::Relaxed);
-        self.nothing_to_redact.store(loaded.hidden.is_empty(), Ordering::Relaxed);
+        self.nothing_to_redact.store(loaded.redactor.is_empty(), Ordering::Relaxed);
         loaded
     }
 
@@ -142,27 +141,27 @@ impl Secrets {
 
 impl Redactor for Secrets {
     fn text(&self, text: &str) -> Option<String> {
-        self.hidden()?.text(text)
+        self.redactor()?.text(text)
     }
 
     fn payload(&self, payload: &Payload) -> Option<Payload> {
-        self.hidden()?.payload(payload)
+        self.redactor()?.payload(payload)
     }
 }
 
-/// What can be delivered in a variable and hidden in a result.
+/// Checks that a value can be passed in a variable and redacted in a result.
 fn check(value: &str) -> Result<(), String> {
     let length = value.chars().count();
     if length < MIN_CHARS {
         return Err(format!(
-            "it has {length} characters; fewer than {MIN_CHARS} could not be hidden without hiding ordinary text"
+            "it has {length} characters; fewer than {MIN_CHARS} cannot be redacted without affecting ordinary text"
         ));
     }
     if value.len() > MAX_BYTES {
-        return Err(format!("it has {} bytes; at most {MAX_BYTES} are kept", value.len()));
+        return Err(format!("it has {} bytes; the maximum is {MAX_BYTES}", value.len()));
     }
     if value.contains('\0') {
-        return Err("it holds a NUL character, which no variable can".to_owned());
+        return Err("it contains a NUL character".to_owned());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Secrets as files: one per secret, readable by their owner alone, replaced whole.
+//! Stores secrets as files: one per secret, readable only by their owner, replaced atomically.
 
 use super::folder_stamp::FolderStamp;
 use super::loaded::Value;
@@ -21,13 +21,13 @@ impl Store {
         Store { folder }
     }
 
-    /// The folder and its files as they are now.
+    /// A stamp of the folder and its files.
     pub fn stamp(&self) -> FolderStamp {
         let files = self.names().unwrap_or_default();
         FolderStamp::at(std::iter::once(self.folder.clone()).chain(files.iter().map(|name| self.file(name))))
     }
 
-    /// Every stored secret. A folder that others can enter is refused as a whole.
+    /// Reads all stored secrets. Fails if the folder is accessible to other users.
     pub fn read(&self) -> Result<BTreeMap<SecretName, Value>, String> {
         if !self.folder_exists()? {
             return Ok(BTreeMap::new());
@@ -40,17 +40,17 @@ impl Store {
         Ok(names.into_iter().map(read).collect())
     }
 
-    /// A reader sees the old value or the new one, never a part.
+    /// Stores a value atomically: readers see the old or the new value.
     pub fn write(&self, name: &SecretName, value: &str) -> Result<(), String> {
         let failed = |error: io::Error| self.describe_error("cannot be written", &error);
         if !self.folder_exists()? {
             DirBuilder::new().mode(0o700).create(&self.folder).map_err(failed)?;
-            // A yard is often a repository; what only helps must not fail the rest.
+            // A yard is often a git repository. Errors are ignored, because this is only a precaution.
             let _ = std::fs::write(self.folder.join(".gitignore"), "*\n");
         }
         let names = self.names().map_err(failed)?;
         if names.len() >= MAX_SECRETS && !names.contains(name) {
-            return Err(format!("there are {MAX_SECRETS} secrets already; remove one first"));
+            return Err(format!("there are already {MAX_SECRETS} secrets; remove one first"));
         }
         self.remove_stale_copies(name);
         let new = self.folder.join(format!(".{name}.{}.new", std::process::id()));
@@ -62,7 +62,7 @@ impl Store {
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// `false` when it is not there.
+    /// `false` if it does not exist.
     pub fn remove(&self, name: &SecretName) -> Result<bool, String> {
         self.remove_stale_copies(name);
         match std::fs::remove_file(self.file(name)) {
@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    /// A process that was killed while it stored this secret has left a copy of it.
+    /// Removes temporary copies left by a process that was killed while it stored this secret.
     fn remove_stale_copies(&self, name: &SecretName) {
         let prefix = format!(".{name}.");
         let is_copy = |file: &str| {
@@ -90,7 +90,7 @@ impl Store {
         self.folder.join(name.as_str())
     }
 
-    /// Files whose name is no secret's (temporary ones, notes) are left alone.
+    /// Ignores files whose name is not a valid secret name, such as temporary files.
     fn names(&self) -> io::Result<Vec<SecretName>> {
         let entries = std::fs::read_dir(&self.folder)?;
         let mut names: Vec<SecretName> =
@@ -101,32 +101,32 @@ impl Store {
     }
 
     fn folder_exists(&self) -> Result<bool, String> {
-        // Not through a link: where it leads may belong to someone else tomorrow.
+        // Links are not followed, because their target may belong to another user.
         match std::fs::symlink_metadata(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.describe_error("cannot be read", &error)),
             Ok(meta) if !meta.is_dir() => Err(format!("{} is not a folder", self.folder.display())),
             Ok(meta) => check_private(&meta, 0o700)
                 .map(|()| true)
-                .map_err(|what| format!("the folder of secrets {} {what}", self.folder.display())),
+                .map_err(|what| format!("the secrets folder {} {what}", self.folder.display())),
         }
     }
 
     fn describe_error(&self, what: &str, error: &io::Error) -> String {
-        format!("the folder of secrets {} {what}: {error}", self.folder.display())
+        format!("the secrets folder {} {what}: {error}", self.folder.display())
     }
 }
 
-/// What others can read is no secret any more; what another user owns may change under us.
+/// Fails if the file is accessible to other users or owned by another user.
 fn check_private(meta: &Metadata, wanted: u32) -> Result<(), String> {
     // SAFETY: the call has no preconditions and cannot fail.
     let me = unsafe { libc::geteuid() };
     if meta.uid() != me {
-        return Err(format!("belongs to user {}, not to user {me} who runs this", meta.uid()));
+        return Err(format!("belongs to user {}, not to the current user {me}", meta.uid()));
     }
     if meta.mode() & 0o077 != 0 {
         return Err(format!(
-            "can be read or changed by others (mode {:o}); chmod it to {wanted:o} and change the secret",
+            "is accessible to other users (mode {:o}); chmod it to {wanted:o} and replace the secret",
             meta.mode() & 0o777
         ));
     }
@@ -135,7 +135,7 @@ fn check_private(meta: &Metadata, wanted: u32) -> Result<(), String> {
 
 fn read(path: &Path) -> Value {
     let failed = |error: io::Error| format!("its file cannot be read: {error}");
-    // Neither a link to another file nor a pipe that never ends.
+    // Does not follow links or block on a pipe.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;

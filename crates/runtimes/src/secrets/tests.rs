@@ -1,4 +1,4 @@
-//! Sources and their order, permissions, and what the search knows when.
+//! Tests of secret sources, their precedence, permissions and redaction.
 
 use super::*;
 use std::ffi::OsString;
@@ -39,17 +39,17 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn the_environment_comes_before_the_store_and_the_host_no_longer_shows_it() {
+fn the_environment_takes_precedence_and_is_not_visible_in_the_host() {
     let folder = Folder::new();
     let host = Host::new([("TOOLYARD_SECRET_MY_KEY".into(), "from the environment".into())]);
     assert_eq!((host.var("TOOLYARD_SECRET_MY_KEY"), host.variables().count()), (None, 0));
     let secrets = Secrets::new(&folder.0, &host);
     secrets.set(&name("my-key"), "from the store").unwrap();
     secrets.set(&name("other"), "stored only").unwrap();
-    for (asked, value) in
+    for (requested, value) in
         [("my-key", "from the environment"), ("MY.KEY", "from the environment"), ("other", "stored only")]
     {
-        assert_eq!(secrets.get(&name(asked)).unwrap(), value, "{asked}");
+        assert_eq!(secrets.get(&name(requested)).unwrap(), value, "{requested}");
     }
     let listed = secrets.list().unwrap();
     let shown: Vec<_> =
@@ -64,7 +64,7 @@ fn the_environment_comes_before_the_store_and_the_host_no_longer_shows_it() {
 }
 
 #[test]
-fn files_are_private_and_what_is_not_is_refused() {
+fn files_are_private_and_others_are_rejected() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[]);
     secrets.set(&name("key"), "first value").unwrap();
@@ -102,7 +102,7 @@ fn a_missing_secret_says_how_to_set_it() {
 }
 
 #[test]
-fn values_that_cannot_be_hidden_or_delivered_are_refused() {
+fn values_that_cannot_be_redacted_or_passed_are_rejected() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[("TOOLYARD_SECRET_SHORT", "abcde")]);
     for (value, what) in [("", "0 characters"), ("12345", "fewer than 6"), ("123456\0", "NUL")] {
@@ -115,12 +115,12 @@ fn values_that_cannot_be_hidden_or_delivered_are_refused() {
 }
 
 #[test]
-fn values_stay_hidden_after_they_were_replaced_or_removed() {
+fn values_are_redacted_after_they_were_replaced_or_removed() {
     let folder = Folder::new();
     let (secrets, other) = (folder.secrets(&[]), folder.secrets(&[]));
     assert_eq!(secrets.text("the first value"), None);
     other.set(&name("key"), "first value").unwrap();
-    // Whoever is given a value makes it known at once.
+    // Reading a value updates the redactor at once.
     assert_eq!(secrets.get(&name("key")).unwrap(), "first value");
     assert_eq!(secrets.text("the first value").unwrap(), "the [secret key]");
     let leftover = folder.0.join("secrets/.key.12345.new");
@@ -134,7 +134,7 @@ fn values_stay_hidden_after_they_were_replaced_or_removed() {
 }
 
 #[test]
-fn the_mark_changes_with_the_values() {
+fn the_fingerprint_changes_with_the_values() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[]);
     let key = name("key");
@@ -150,7 +150,7 @@ fn the_mark_changes_with_the_values() {
 }
 
 #[test]
-fn a_secret_set_by_another_process_is_hidden_after_a_moment() {
+fn a_secret_set_by_another_process_is_redacted_soon_after() {
     let folder = Folder::new();
     let secrets = folder.secrets(&[]);
     assert_eq!(secrets.text("late value"), None);
@@ -164,10 +164,10 @@ fn a_secret_set_by_another_process_is_hidden_after_a_moment() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_kernels_keyring_is_the_last_place_to_look_and_its_values_are_hidden_too() {
+fn the_kernel_keyring_has_the_lowest_precedence_and_its_values_are_redacted() {
     let name = SecretName::parse(&format!("ring_{}", std::process::id())).unwrap();
     let description = std::ffi::CString::new(format!("toolyard:{name}")).unwrap();
-    let value = "kept in the kernel";
+    let value = "stored in the kernel";
     const PROCESS_KEYRING: i64 = -2;
     // SAFETY: texts end with NUL, and the length is that of the value.
     let key = unsafe {
@@ -181,7 +181,7 @@ fn the_kernels_keyring_is_the_last_place_to_look_and_its_values_are_hidden_too()
         )
     };
     if key < 0 {
-        // A kernel without keyrings has nothing to look into.
+        // This kernel has no keyrings.
         return;
     }
     let folder = std::env::temp_dir().join(format!("toolyard-ring-{}", std::process::id()));
@@ -190,8 +190,8 @@ fn the_kernels_keyring_is_the_last_place_to_look_and_its_values_are_hidden_too()
     let secrets = Secrets::new(&folder, &host);
     assert_eq!(secrets.get(&name).unwrap(), value);
     assert_eq!(secrets.text(&format!("<{value}>")).unwrap(), format!("<[secret {name}]>"));
-    // The store comes before it.
-    secrets.set(&name, "kept in a file").unwrap();
-    assert_eq!(secrets.get(&name).unwrap(), "kept in a file");
+    // The store takes precedence.
+    secrets.set(&name, "stored in a file").unwrap();
+    assert_eq!(secrets.get(&name).unwrap(), "stored in a file");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Content by hash, artifacts, and what is said about them.
+//! Tests of `cas.*`, `artifact.*` and `annotation.*`.
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ async fn store(fixture: &Fixture, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn content_is_found_again_by_its_hash() {
+async fn content_is_found_by_its_hash() {
     let fixture = Fixture::new();
     let bytes = b"some content\nof two lines";
     let stored =
@@ -37,7 +37,7 @@ async fn content_is_found_again_by_its_hash() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told() {
+async fn missing_content_and_invalid_arguments_are_reported() {
     let fixture = Fixture::new();
     let hash = "0".repeat(64);
     let seen = fixture.ok("cas.inspect", json!({"hash": hash})).await;
@@ -57,7 +57,7 @@ async fn what_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn large_content_goes_in_as_a_file_and_comes_out_in_parts() {
+async fn large_content_is_uploaded_as_a_file_and_read_in_parts() {
     let fixture = Fixture::new();
     let size = (32 << 20) + 3;
     let bytes: Vec<u8> = (0..size).map(|i: u32| (i % 251) as u8).collect();
@@ -70,11 +70,11 @@ async fn large_content_goes_in_as_a_file_and_comes_out_in_parts() {
     let error = fixture.err("cas.get", json!({"hash": hash})).await;
     assert_eq!(
         (error.kind, error.hint.as_deref()),
-        (ErrorKind::OutputTooLarge, Some("ask for parts, with 'offset' and 'length'"))
+        (ErrorKind::OutputTooLarge, Some("request parts with 'offset' and 'length'"))
     );
     let part = fixture.ok("cas.get", json!({"hash": hash, "offset": size - 4})).await;
     assert_eq!(part["data"], blob::encode(&bytes[bytes.len() - 4..]));
-    // Over the cap of one call, in the format that could carry it.
+    // Over the limit of one call, in MsgPack.
     let request = [&b"\x82\xa9mime_type\xa3a/b\xa4data\xc6"[..], &size.to_be_bytes(), &bytes].concat();
     let call =
         Call::new(fixture.engine.call_id(), "cas.store", Payload::new(Format::MsgPack, request), Edge::Cli);
@@ -104,7 +104,7 @@ async fn create(fixture: &Fixture, more: Value) -> String {
 }
 
 #[tokio::test]
-async fn artifacts_keep_what_they_were_made_with() {
+async fn artifacts_have_the_fields_they_were_created_with() {
     let fixture = Fixture::new();
     let parent = create(&fixture, json!({})).await;
     let made = json!({"tags": ["b", "a", "b"], "creator": "me", "parent_id": parent, "variation_set_id": "v",
@@ -127,7 +127,7 @@ async fn artifacts_keep_what_they_were_made_with() {
 }
 
 #[tokio::test]
-async fn artifacts_name_only_what_is_there() {
+async fn artifacts_refer_only_to_existing_content_and_parents() {
     let fixture = Fixture::new();
     let nothing = "01923456-789a-7fff-bfff-ffffffffffff";
     let error = fixture.err("artifact.create", json!({"cas_hash": "0".repeat(64), "mime_type": "a/b"})).await;
@@ -139,7 +139,7 @@ async fn artifacts_name_only_what_is_there() {
         .await;
     assert_eq!(error.kind, ErrorKind::ResourceNotFound);
     let error = fixture.err("artifact.get", json!({"id": nothing})).await;
-    assert_eq!(error.message, format!("there is no artifact '{nothing}'"));
+    assert_eq!(error.message, format!("artifact '{nothing}' not found"));
     let wrong = json!({"cas_hash": hash, "mime_type": "a/b", "tags": ["", "ok"], "metadata": [1]});
     let error = fixture.err("artifact.create", wrong).await;
     let pointers: Vec<&str> = error.details.violations.iter().map(|found| found.pointer.as_str()).collect();
@@ -147,7 +147,7 @@ async fn artifacts_name_only_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_new_artifact_is_an_event() {
+async fn a_new_artifact_emits_an_event() {
     let fixture = Fixture::new();
     let cursor = fixture.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].clone();
     fixture.file("a.txt", "content");

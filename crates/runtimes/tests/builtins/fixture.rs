@@ -1,4 +1,4 @@
-//! An engine with every built-in tool, over SQLite and blobs in a folder of its own.
+//! An engine with every built-in tool, with SQLite and blob stores in a temporary folder.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Fixture {
     pub services: Arc<Services>,
 }
 
-/// Events that are kept, few enough to run over.
+/// Size of the event buffer, small enough to overflow in a test.
 pub const MAX_EVENTS: u64 = 40;
 
 impl Fixture {
@@ -35,7 +35,7 @@ impl Fixture {
         Fixture::with(Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
-    /// Time stands still and chance counts, so that every byte is known.
+    /// With a fixed clock and counting random numbers, so that responses are deterministic.
     pub fn frozen() -> Fixture {
         Fixture::with(Arc::new(FrozenClock), Arc::new(CountingRandom(AtomicU64::new(0))))
     }
@@ -131,7 +131,7 @@ impl Fixture {
         serde_json::from_slice(outcome.data().unwrap().bytes()).unwrap()
     }
 
-    /// Starts a job and gives its id without waiting for its end.
+    /// Starts a job and returns its id without waiting.
     pub async fn start(&self, caller: &str, tool: &str, arguments: Value) -> String {
         let call = self.call(tool, &arguments);
         let call = Call { identity: Identity::new(caller), wait: Wait::NoWait, ..call };
@@ -139,7 +139,7 @@ impl Fixture {
         outcome.meta.job.unwrap_or_else(|| panic!("no job: {outcome:?}")).0.to_string()
     }
 
-    /// The same value in MsgPack, there and back.
+    /// Calls the tool in MsgPack.
     pub async fn packed(&self, tool: &str, arguments: &Value) -> Payload {
         self.packed_value(tool, typed::write(arguments, Format::MsgPack).unwrap()).await
     }

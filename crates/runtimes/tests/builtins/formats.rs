@@ -1,4 +1,4 @@
-//! Every built-in tool takes the same in both formats, and no bytes bring one down.
+//! Every built-in tool accepts the same requests in both formats, and no input makes one panic.
 
 use crate::fixture::Fixture;
 use proptest::prelude::*;
@@ -40,12 +40,12 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// The members of a tool's request with whatever values; most are left out now and then.
+/// Requests with arbitrary values for the members of a tool's schema, some omitted.
 fn requests(tool: &dyn Typed) -> impl Strategy<Value = Value> + use<> {
     let schema: Value = serde_json::from_slice(tool.spec().input_schema.bytes()).unwrap();
     let names: Vec<String> =
         schema["properties"].as_object().map_or(Vec::new(), |members| members.keys().cloned().collect());
-    // Bytes look different in the two formats.
+    // Bytes are encoded differently in the two formats.
     let names: Vec<String> = names.into_iter().filter(|name| name != "data").collect();
     let members = names.len();
     proptest::collection::vec(proptest::option::weighted(0.7, values()), members).prop_map(move |given| {
@@ -55,9 +55,9 @@ fn requests(tool: &dyn Typed) -> impl Strategy<Value = Value> + use<> {
 }
 
 #[tokio::test]
-async fn both_formats_take_the_same() {
-    let (_bench, tools) = tools();
-    let mut taken = 0;
+async fn both_formats_accept_the_same_requests() {
+    let (_fixture, tools) = tools();
+    let mut accepted = 0;
     for tool in &tools {
         let mut runner =
             TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });
@@ -67,7 +67,7 @@ async fn both_formats_take_the_same() {
             if text.is_ok() {
                 prop_assert_eq!(&packed, &Ok(()), "{}", request);
             }
-            // By position a list may stand for an object, in MsgPack only.
+            // In MsgPack an array may encode an object by position.
             let lists =
                 request.as_object().unwrap().values().any(Value::is_array) || request["start"].is_array();
             if packed.is_ok() && !lists {
@@ -76,15 +76,15 @@ async fn both_formats_take_the_same() {
             Ok(())
         });
         ran.unwrap_or_else(|error| panic!("{}: {error}", tool.spec().name));
-        taken += usize::from(tool.check(&Payload::json("{}")).is_ok());
+        accepted += usize::from(tool.check(&Payload::json("{}")).is_ok());
     }
-    // Those without required members: the property is not about refusals alone.
-    assert!(taken >= 8, "{taken}");
+    // Tools without required members, so that the property does not cover rejections only.
+    assert!(accepted >= 8, "{accepted}");
 }
 
 #[tokio::test]
-async fn no_bytes_bring_a_tool_down() {
-    let (_bench, tools) = tools();
+async fn no_input_makes_a_tool_panic() {
+    let (_fixture, tools) = tools();
     for tool in &tools {
         let mut runner =
             TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });

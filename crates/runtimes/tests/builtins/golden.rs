@@ -1,4 +1,4 @@
-//! What every built-in tool promises, and the bytes of some calls, as files. `UPDATE_GOLDEN=1` writes them anew.
+//! Golden files of every built-in tool's description and of some calls. `UPDATE_GOLDEN=1` rewrites them.
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
@@ -20,14 +20,11 @@ fn assert_golden(name: &str, text: &str) {
         std::fs::write(&file, text).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        found == text,
-        "{name} is not what the code says; run the test once with UPDATE_GOLDEN=1\n{text}"
-    );
+    assert!(found == text, "{name} differs; run the test with UPDATE_GOLDEN=1 to update it\n{text}");
 }
 
 #[tokio::test]
-async fn every_tool_is_listed_as_its_file_says() {
+async fn every_tool_matches_its_golden_file() {
     let fixture = Fixture::new();
     let snapshot = fixture.engine.registry.snapshot();
     assert!(snapshot.problems().is_empty(), "{:?}", snapshot.problems());
@@ -36,7 +33,7 @@ async fn every_tool_is_listed_as_its_file_says() {
         let spec = &entry.spec;
         let row = ToolRow { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] };
         let mut listed: Value = serde_json::from_slice(&tool_list::write_tool(&row)).unwrap();
-        // They change with the version, and with nothing else that is not in the file.
+        // They change with every version.
         let members = listed.as_object_mut().unwrap();
         members.retain(|name, _| !matches!(name.as_str(), "digest" | "version"));
         assert_golden(&format!("{}.json", spec.name), &format!("{listed:#}\n"));
@@ -47,11 +44,11 @@ async fn every_tool_is_listed_as_its_file_says() {
     let files = std::fs::read_dir(folder()).unwrap();
     let files: BTreeSet<String> =
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(files, names, "files of tools that are gone");
+    assert_eq!(files, names, "golden files without a tool");
 }
 
 #[tokio::test]
-async fn schemas_are_objects_that_any_reader_understands() {
+async fn schemas_are_objects_without_references_and_defaults() {
     let fixture = Fixture::new();
     for entry in fixture.engine.registry.snapshot().entries() {
         let (input, output) =
@@ -70,7 +67,7 @@ async fn schemas_are_objects_that_any_reader_understands() {
 }
 
 #[tokio::test]
-async fn responses_keep_their_schemas() {
+async fn responses_match_their_schemas() {
     let fixture = Fixture::frozen();
     for (tool, arguments) in CALLS.iter().map(|(tool, text)| (*tool, serde_json::from_str(text).unwrap())) {
         let response = fixture.ok(tool, arguments).await;
@@ -81,7 +78,7 @@ async fn responses_keep_their_schemas() {
     }
 }
 
-/// In this order; each works on what the ones before have left.
+/// Run in this order; later calls use the data of earlier ones.
 const CALLS: &[(&str, &str)] = &[
     ("yard.echo", r#"{"message":"héllo"}"#),
     ("yard.ping", "{}"),
@@ -118,7 +115,7 @@ async fn calls_have_the_golden_bytes_in_both_formats() {
     assert_golden("calls.txt", &page);
 }
 
-/// Bytes are bytes there.
+/// In MsgPack, `data` is binary instead of base64.
 fn request_in_msgpack(tool: &str, arguments: &Value) -> Pack {
     let mut pack = Pack(arguments.clone(), Vec::new());
     if tool == "cas.store" {

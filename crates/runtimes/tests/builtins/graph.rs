@@ -1,4 +1,4 @@
-//! The graph of things, and the page of text about everything.
+//! Tests of `graph.*`.
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn chain(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn things_are_bound_tagged_and_found() {
+async fn identities_are_bound_tagged_and_found() {
     let fixture = Fixture::new();
     let hint = json!({"kind": "usb_serial", "value": "42"});
     let bound = fixture.ok("graph.bind", json!({"id": "a", "name": "Keyboard", "hints": [hint]})).await;
@@ -41,7 +41,7 @@ async fn things_are_bound_tagged_and_found() {
 }
 
 #[tokio::test]
-async fn what_can_be_reached_is_given_by_depth() {
+async fn reachable_identities_are_sorted_by_depth() {
     let fixture = Fixture::new();
     chain(&fixture).await;
     let reached = |answer: &Value| -> Vec<(String, u64)> {
@@ -80,7 +80,7 @@ async fn what_can_be_reached_is_given_by_depth() {
 }
 
 #[tokio::test]
-async fn a_connection_made_twice_is_one() {
+async fn connecting_twice_creates_one_connection() {
     let fixture = Fixture::new();
     chain(&fixture).await;
     let ends = json!({"from_identity": "a", "from_port": "out", "to_identity": "b", "to_port": "in", "transport": "usb"});
@@ -94,7 +94,7 @@ async fn a_connection_made_twice_is_one() {
 }
 
 #[tokio::test]
-async fn the_context_tells_of_artifacts_notes_and_things_on_lines_of_their_own() {
+async fn the_context_has_one_line_per_artifact_annotation_and_identity() {
     let fixture = Fixture::frozen();
     chain(&fixture).await;
     let stored =

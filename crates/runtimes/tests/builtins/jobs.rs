@@ -1,14 +1,14 @@
-//! Jobs and events, each caller's own.
+//! Tests of `job.*` and `event.*`.
 
 use crate::fixture::{Fixture, MAX_EVENTS};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Call, ErrorKind, NoopCaller};
 
-const NOBODYS: &str = "01923456-789a-7fff-bfff-ffffffffffff";
+const UNKNOWN: &str = "01923456-789a-7fff-bfff-ffffffffffff";
 
 #[tokio::test]
-async fn a_job_is_seen_from_its_start_to_its_result() {
+async fn a_job_is_visible_from_its_start_to_its_result() {
     let fixture = Fixture::new();
     let id = fixture.start("local", "job.sleep", json!({"milliseconds": 300})).await;
     let before = fixture.ok("job.status", json!({"job_id": id})).await;
@@ -16,7 +16,7 @@ async fn a_job_is_seen_from_its_start_to_its_result() {
     assert!(before.get("result").is_none() && before.get("completed_at").is_none(), "{before}");
     let polled = fixture.ok("job.poll", json!({"job_ids": [id], "timeout_ms": 5000})).await;
     assert_eq!((&polled["completed"], &polled["reason"]), (&json!([id]), &json!("job_complete")));
-    // Woken by the event, not by the next look of a clock.
+    // Woken by the event, not by polling.
     let elapsed = polled["elapsed_ms"].as_u64().unwrap();
     assert!((200..700).contains(&elapsed), "{elapsed} ms for a job of 300 ms");
     let after = fixture.ok("job.status", json!({"job_id": id})).await;
@@ -27,7 +27,7 @@ async fn a_job_is_seen_from_its_start_to_its_result() {
 }
 
 #[tokio::test]
-async fn a_failed_job_tells_why() {
+async fn a_failed_job_has_its_error() {
     let fixture = Fixture::new();
     let id =
         fixture.start("local", "cas.upload_file", json!({"file_path": "nothing", "mime_type": "a/b"})).await;
@@ -39,13 +39,13 @@ async fn a_failed_job_tells_why() {
 }
 
 #[tokio::test]
-async fn polls_wait_for_one_or_for_all_and_name_what_they_do_not_know() {
+async fn polls_wait_for_any_or_all_and_report_unknown_ids() {
     let fixture = Fixture::new();
     let short = fixture.start("local", "job.sleep", json!({"milliseconds": 10})).await;
     let long = fixture.start("local", "job.sleep", json!({"milliseconds": 20_000})).await;
-    let polled = fixture.ok("job.poll", json!({"job_ids": [short, long, NOBODYS]})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [short, long, UNKNOWN]})).await;
     assert_eq!(polled["completed"], json!([short]));
-    assert_eq!((&polled["pending"], &polled["unknown"]), (&json!([long]), &json!([NOBODYS])));
+    assert_eq!((&polled["pending"], &polled["unknown"]), (&json!([long]), &json!([UNKNOWN])));
     assert_eq!((&polled["timed_out"], &polled["failed"]), (&json!(false), &json!([])));
     let started = Instant::now();
     let polled =
@@ -55,14 +55,14 @@ async fn polls_wait_for_one_or_for_all_and_name_what_they_do_not_know() {
         (&polled["timed_out"], &polled["reason"], &polled["pending"]),
         (&json!(true), &json!("timeout"), &json!([long]))
     );
-    let polled = fixture.ok("job.poll", json!({"job_ids": [NOBODYS]})).await;
+    let polled = fixture.ok("job.poll", json!({"job_ids": [UNKNOWN]})).await;
     assert_eq!((&polled["reason"], &polled["timed_out"]), (&json!("nothing_pending"), &json!(false)));
     for (wrong, pointer) in [
         (json!({"job_ids": []}), "/job_ids"),
-        (json!({"job_ids": vec![NOBODYS; 101]}), "/job_ids"),
+        (json!({"job_ids": vec![UNKNOWN; 101]}), "/job_ids"),
         (json!({"job_ids": ["x"]}), "/job_ids/0"),
-        (json!({"job_ids": [NOBODYS], "timeout_ms": 30_001}), "/timeout_ms"),
-        (json!({"job_ids": [NOBODYS], "mode": "some"}), "/mode"),
+        (json!({"job_ids": [UNKNOWN], "timeout_ms": 30_001}), "/timeout_ms"),
+        (json!({"job_ids": [UNKNOWN], "mode": "some"}), "/mode"),
     ] {
         let error = fixture.err("job.poll", wrong).await;
         assert_eq!(
@@ -70,7 +70,7 @@ async fn polls_wait_for_one_or_for_all_and_name_what_they_do_not_know() {
             (ErrorKind::InvalidInput, pointer)
         );
     }
-    // A caller that has less time than it asks for gets an answer all the same.
+    // A caller whose deadline is before the timeout still gets a response.
     let call = fixture.call("job.poll", &json!({"job_ids": [long], "timeout_ms": 30_000}));
     let call = Call { deadline: Some(Instant::now() + Duration::from_millis(400)), ..call };
     let outcome = fixture.engine.run(call, &NoopCaller).await;
@@ -86,12 +86,12 @@ async fn a_cancelled_job_stops() {
     assert_eq!(cancelled, json!({"job_id": id, "status": "cancelled", "cancelled": true}));
     let polled = fixture.ok("job.poll", json!({"job_ids": [id]})).await;
     assert_eq!((&polled["cancelled"], &polled["failed"]), (&json!([id]), &json!([])));
-    // What is over stays as it is, and what never was is not found.
+    // A finished job is not changed, and an unknown one is not found.
     let done = fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await;
     fixture.ok("job.poll", json!({"job_ids": [done]})).await;
     let late = fixture.ok("job.cancel", json!({"job_id": done})).await;
     assert_eq!(late, json!({"job_id": done, "status": "complete", "cancelled": false}));
-    assert_eq!(fixture.err("job.cancel", json!({"job_id": NOBODYS})).await.kind, ErrorKind::ResourceNotFound);
+    assert_eq!(fixture.err("job.cancel", json!({"job_id": UNKNOWN})).await.kind, ErrorKind::ResourceNotFound);
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn callers_see_only_their_own_jobs() {
     assert_eq!(seen(&others), 0, "{others}");
     let own = fixture.ok_as("alice", "event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     assert!(seen(&own) >= 2, "{own}");
-    // What was left out is behind the cursor all the same.
+    // The cursor also advances past omitted events.
     assert_eq!(others["cursor"], own["cursor"]);
 }
 
@@ -127,7 +127,7 @@ async fn jobs_are_listed_by_state_and_page_by_page() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(fixture.start("local", "job.sleep", json!({"milliseconds": 0})).await);
-        // Ids are ordered by the millisecond.
+        // Ids are ordered by milliseconds.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     fixture.ok("job.poll", json!({"job_ids": ids, "mode": "all"})).await;
@@ -149,7 +149,7 @@ async fn jobs_are_listed_by_state_and_page_by_page() {
 }
 
 #[tokio::test]
-async fn events_are_waited_for_and_read_on_from_the_cursor() {
+async fn events_are_awaited_and_read_from_the_cursor() {
     let fixture = Fixture::new();
     let cursor = fixture.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].as_u64().unwrap();
     let waits = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 5000}));
@@ -167,7 +167,7 @@ async fn events_are_waited_for_and_read_on_from_the_cursor() {
     );
     assert_eq!(event["seq"], cursor + 1);
     fixture.ok("job.poll", json!({"job_ids": [id]})).await;
-    // One at a time from the same place gives the same events, none twice.
+    // Reading one at a time from the same cursor returns the same events, without duplicates.
     let all = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     let (mut at, mut one_by_one) = (cursor, Vec::new());
     loop {
@@ -190,7 +190,7 @@ async fn events_are_waited_for_and_read_on_from_the_cursor() {
 }
 
 #[tokio::test]
-async fn cursors_that_lead_nowhere_are_told_as_the_original_does() {
+async fn invalid_cursors_have_the_error_codes_of_hoot01() {
     let fixture = Fixture::new();
     let error = fixture.err("event.poll", json!({"cursor": 99_999, "timeout_ms": 0})).await;
     assert_eq!(
@@ -207,7 +207,7 @@ async fn cursors_that_lead_nowhere_are_told_as_the_original_does() {
         (ErrorKind::InvalidInput, Some("cursor_expired"))
     );
     let details: Value = serde_json::from_slice(error.details.tool_details.unwrap().bytes()).unwrap();
-    // From there it goes on.
+    // Reading continues from the reported cursor.
     let page = fixture.ok("event.poll", json!({"cursor": details["oldest_cursor"], "timeout_ms": 0})).await;
     let buffer = &page["buffer"];
     assert_eq!(page["events"][0]["seq"], buffer["oldest"]);
@@ -227,7 +227,7 @@ async fn cursors_that_lead_nowhere_are_told_as_the_original_does() {
 }
 
 #[tokio::test]
-async fn a_result_in_msgpack_is_shown_as_json() {
+async fn a_msgpack_result_is_returned_as_json() {
     let fixture = Fixture::new();
     fixture.packed("job.sleep", &json!({"milliseconds": 2})).await;
     let id = fixture.ok("job.list", json!({})).await["jobs"][0]["job_id"].clone();

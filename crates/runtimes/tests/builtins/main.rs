@@ -1,4 +1,4 @@
-//! The built-in tools, called through the whole pipeline over real stores in a temporary folder.
+//! Calls the built-in tools through the whole engine, with real stores in a temporary folder.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What is kept, as resources of the caller that may see it.
+//! Jobs, artifacts and tools as resources, visible only to their caller.
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
@@ -33,26 +33,26 @@ fn text(body: &Body) -> Value {
 }
 
 #[tokio::test]
-async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
+async fn jobs_of_another_caller_are_not_found() {
     let fixture = Fixture::new();
-    let shelf = resources(&fixture, &Selection::all());
+    let resources = resources(&fixture, &Selection::all());
     let (ann, bob) = (Identity::new("ann"), Identity::new("bob"));
     let job = fixture.start("ann", "job.sleep", json!({"milliseconds": 300})).await;
     let uri = format!("job://{job}");
-    let mut changes = shelf.changes();
+    let mut changes = resources.changes();
     let listed = |page: toolyard_protocol::Page<toolyard_protocol::Resource>| {
         page.items.iter().any(|resource| resource.uri == uri)
     };
-    assert!(listed(shelf.list(None, of(&ann)).await.unwrap()));
-    assert!(!listed(shelf.list(None, of(&bob)).await.unwrap()));
+    assert!(listed(resources.list(None, of(&ann)).await.unwrap()));
+    assert!(!listed(resources.list(None, of(&bob)).await.unwrap()));
     let completing =
         || CompletionRequest { argument: "id".into(), value: job[..8].into(), known: Payload::json("{}") };
     assert_eq!(
-        shelf.complete("job://{id}", completing(), of(&ann)).await.unwrap().values,
+        resources.complete("job://{id}", completing(), of(&ann)).await.unwrap().values,
         std::slice::from_ref(&job)
     );
-    assert!(shelf.complete("job://{id}", completing(), of(&bob)).await.unwrap().values.is_empty());
-    // Every operation answers as for a job that never was.
+    assert!(resources.complete("job://{id}", completing(), of(&bob)).await.unwrap().values.is_empty());
+    // Every operation fails as for an unknown job.
     let never = "job://01890a5d-ac96-774b-bcce-b302099a8057";
     let part = |uri: &str| ResourceContents {
         uri: uri.into(),
@@ -63,39 +63,50 @@ async fn jobs_of_another_caller_are_as_if_they_were_not_there() {
     let same = |a: Error, b: Error| {
         assert_eq!((a.kind, a.message.replace(&uri, never)), (ErrorKind::ResourceNotFound, b.message));
     };
-    same(shelf.read(&uri, of(&bob)).await.unwrap_err(), shelf.read(never, of(&bob)).await.unwrap_err());
-    same(shelf.delete(&uri, of(&bob)).await.unwrap_err(), shelf.delete(never, of(&bob)).await.unwrap_err());
-    let (a, b) = (shelf.write(part(&uri), of(&bob)).await, shelf.write(part(never), of(&bob)).await);
+    same(
+        resources.read(&uri, of(&bob)).await.unwrap_err(),
+        resources.read(never, of(&bob)).await.unwrap_err(),
+    );
+    same(
+        resources.delete(&uri, of(&bob)).await.unwrap_err(),
+        resources.delete(never, of(&bob)).await.unwrap_err(),
+    );
+    let (a, b) = (resources.write(part(&uri), of(&bob)).await, resources.write(part(never), of(&bob)).await);
     same(a.unwrap_err(), b.unwrap_err());
-    let (a, b) = (shelf.watch(&uri, of(&bob)).await, shelf.watch(never, of(&bob)).await);
+    let (a, b) = (resources.watch(&uri, of(&bob)).await, resources.watch(never, of(&bob)).await);
     same(a.err().unwrap(), b.err().unwrap());
-    // Its own caller may watch it, twice, and hears of its end once.
-    let watches = [shelf.watch(&uri, of(&ann)).await.unwrap(), shelf.watch(&uri, of(&ann)).await.unwrap()];
-    let told = tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap();
-    assert_eq!(told, ResourceChange::Updated(uri.as_str().into()));
+    // Its caller may watch it twice and is notified once.
+    let watches =
+        [resources.watch(&uri, of(&ann)).await.unwrap(), resources.watch(&uri, of(&ann)).await.unwrap()];
+    let change = tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap();
+    assert_eq!(change, ResourceChange::Updated(uri.as_str().into()));
     assert!(tokio::time::timeout(Duration::from_millis(300), changes.recv()).await.is_err());
     drop(watches);
-    let read = shelf.read(&uri, of(&ann)).await.unwrap();
+    let read = resources.read(&uri, of(&ann)).await.unwrap();
     assert_eq!(text(&read.parts[0].body)["state"], "complete");
-    assert_eq!(shelf.write(part(&uri), of(&ann)).await.unwrap_err().kind, ErrorKind::Forbidden);
+    assert_eq!(resources.write(part(&uri), of(&ann)).await.unwrap_err().kind, ErrorKind::Forbidden);
 }
 
 #[tokio::test]
-async fn what_is_turned_off_is_not_there() {
+async fn disabled_tools_have_no_resources() {
     let fixture = Fixture::new();
-    let shelf = resources(&fixture, &Selection::default());
-    assert!(!shelf.is_available());
+    let resources = resources(&fixture, &Selection::default());
+    assert!(!resources.is_available());
     let local = Identity::local();
-    let page = shelf.list(None, of(&local)).await.unwrap();
+    let page = resources.list(None, of(&local)).await.unwrap();
     assert!(page.items.is_empty() && page.next.is_none());
-    assert!(shelf.templates(None, of(&local)).await.unwrap().items.is_empty());
+    assert!(resources.templates(None, of(&local)).await.unwrap().items.is_empty());
     for uri in ["tool://yard.echo", "job://x", "artifact://x", "yard://x/y", "other://x", "nothing"] {
-        assert_eq!(shelf.read(uri, of(&local)).await.unwrap_err().kind, ErrorKind::ResourceNotFound, "{uri}");
+        assert_eq!(
+            resources.read(uri, of(&local)).await.unwrap_err().kind,
+            ErrorKind::ResourceNotFound,
+            "{uri}"
+        );
     }
 }
 
 #[tokio::test]
-async fn pages_go_through_every_source_and_each_thing_comes_once() {
+async fn pages_cover_every_source_without_duplicates() {
     let fixture = Fixture::new();
     fixture.file("song.txt", "la");
     for n in 0..230 {
@@ -104,10 +115,10 @@ async fn pages_go_through_every_source_and_each_thing_comes_once() {
             .ok("artifact.upload", json!({"file_path": "song.txt", "mime_type": "text/plain", "tags": tags}))
             .await;
     }
-    let shelf = resources(&fixture, &Selection::all());
+    let resources = resources(&fixture, &Selection::all());
     let (local, mut seen, mut cursor, mut pages) = (Identity::local(), Vec::new(), None::<String>, 0);
     loop {
-        let page = shelf.list(cursor.as_deref(), of(&local)).await.unwrap();
+        let page = resources.list(cursor.as_deref(), of(&local)).await.unwrap();
         seen.extend(page.items.into_iter().map(|resource| resource.uri));
         (cursor, pages) = (page.next, pages + 1);
         if cursor.is_none() {

@@ -1,11 +1,11 @@
-//! Echo, tools and configuration.
+//! Tests of `yard.*`, `tool.*` and `config.*`.
 
 use crate::fixture::Fixture;
 use serde_json::json;
 use toolyard_protocol::{Call, Edge, ErrorKind, Format, NoopCaller, Payload};
 
 #[tokio::test]
-async fn msgpack_goes_through_the_pipeline_without_json_between() {
+async fn msgpack_is_not_converted_to_json() {
     let fixture = Fixture::new();
     let call = |bytes: &'static [u8]| {
         let arguments = Payload::new(Format::MsgPack, bytes);
@@ -14,7 +14,7 @@ async fn msgpack_goes_through_the_pipeline_without_json_between() {
     let outcome = fixture.engine.run(call(b"\x82\xa7message\xa2hi\xa5later\xc0"), &NoopCaller).await;
     let data = outcome.data().unwrap();
     assert_eq!((data.format(), &data.bytes()[..]), (Format::MsgPack, &b"\x81\xa7message\xa2hi"[..]));
-    // An older peer writes fields by position.
+    // An older client encodes fields by position.
     let outcome = fixture.engine.run(call(b"\x91\xa2hi"), &NoopCaller).await;
     assert_eq!(&outcome.data().unwrap().bytes()[..], b"\x81\xa7message\xa2hi");
     let outcome = fixture.engine.run(call(b"\x81\xa7message\x05"), &NoopCaller).await;
@@ -22,20 +22,20 @@ async fn msgpack_goes_through_the_pipeline_without_json_between() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_with_their_places() {
+async fn invalid_arguments_are_reported_with_their_pointers() {
     let fixture = Fixture::new();
     let error = fixture.err("echo", json!({"mesage": "x"})).await;
     assert_eq!(error.kind, ErrorKind::InvalidInput);
     assert_eq!(error.message, "invalid arguments for 'yard.echo': 'message' is missing (and 1 more)");
     assert_eq!(error.details.violations[1].message, "unknown member; did you mean 'message'?");
-    // A tool that is a job says the same, before there is a job.
+    // For a job, arguments are checked before the job is created.
     let error = fixture.err("job.sleep", json!({"milliseconds": 30001})).await;
     assert_eq!(
         (error.kind, error.details.violations[0].pointer.as_str()),
         (ErrorKind::InvalidInput, "/milliseconds")
     );
     assert_eq!(fixture.ok("job.list", json!({})).await["total"], 0);
-    // Larger than the tool takes.
+    // Larger than the tool's input limit.
     let error = fixture.err("echo", json!({"message": "x".repeat(70_000)})).await;
     assert_eq!(error.kind, ErrorKind::InputTooLarge);
 }

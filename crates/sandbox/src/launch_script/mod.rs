@@ -60,7 +60,7 @@ impl LaunchScript {
             SandboxLevel::None => 0,
             SandboxLevel::Landlock => {
                 if confinement.network == Network::Hosts {
-                    return Err(confinement_error("a host list needs sandbox level full", libc::EOPNOTSUPP));
+                    return Err(confinement_error("a list of hosts needs level full", libc::EOPNOTSUPP));
                 }
                 0
             }

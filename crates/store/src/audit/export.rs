@@ -2,8 +2,8 @@
 
 use super::AuditError;
 use super::folder::Folder;
-use super::line::Line;
 use super::reader::LineReader;
+use super::record::Line;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;

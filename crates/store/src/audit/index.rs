@@ -3,8 +3,8 @@
 
 use super::AuditError;
 use super::folder::Folder;
-use super::line::Line;
 use super::reader::LineReader;
+use super::record::Line;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

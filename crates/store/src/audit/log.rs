@@ -1,7 +1,7 @@
 //! The audit log: one record before a call runs, one after it ends, or one for a refusal.
 
 use super::folder::Folder;
-use super::shared::Shared;
+use super::writer::Shared;
 use super::writer::{Kind, Writer};
 use super::{AuditError, record, sync};
 use std::path::Path;

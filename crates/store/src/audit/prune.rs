@@ -2,8 +2,8 @@
 
 use super::folder::{Folder, Lock, lock};
 use super::head::{self, Head, LoadedHead};
-use super::line::Line;
 use super::reader::LineReader;
+use super::record::Line;
 use super::record::{self, Opening, PrunedSegment};
 use super::writer::Kind;
 use super::{AuditError, FileAuditLog, sync};

@@ -1,6 +1,6 @@
 //! Reads a segment line by line in bounded memory.
 
-use super::line;
+use super::record;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -41,7 +41,7 @@ impl LineReader {
     pub fn read(&mut self) -> io::Result<Option<RawLine<'_>>> {
         self.line.clear();
         let start = self.offset;
-        let read = (&mut self.reader).take(line::MAX as u64).read_until(b'\n', &mut self.line)?;
+        let read = (&mut self.reader).take(record::MAX as u64).read_until(b'\n', &mut self.line)?;
         self.offset += read as u64;
         Ok((read > 0).then_some(RawLine { start, bytes: &self.line }))
     }

@@ -3,7 +3,7 @@
 use super::AuditError;
 use super::folder::{Folder, Lock, lock, owner_only};
 use super::head::{Head, HeadFile};
-use super::line::Chain;
+use super::record::Chain;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Makes records durable: a background thread that syncs the segments, then stores heads.
 
 use super::AuditError;
-use super::shared::{Shared, lock};
 use super::writer::SegmentProgress;
+use super::writer::{Shared, lock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};

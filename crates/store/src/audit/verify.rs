@@ -6,8 +6,8 @@
 use super::AuditError;
 use super::folder::{Folder, Lock, lock};
 use super::head::{self, Head, LoadedHead};
-use super::line::Line;
 use super::reader::LineReader;
+use super::record::Line;
 use super::record::{Opening, PrunedSegment};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

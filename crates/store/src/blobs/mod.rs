@@ -74,9 +74,7 @@ impl Blobs {
     pub async fn size(&self, hash: &Hash) -> Result<Option<u64>, BlobError> {
         let (store, hash) = (self.store.clone(), *hash);
         blocking(move || match store.data(&hash) {
-            Ok(file) => {
-                Ok(Some(file.metadata().map_err(|e| BlobError::io("get the size of a blob", e))?.len()))
-            }
+            Ok(file) => Ok(Some(file.metadata().map_err(|e| BlobError::io("stat a blob", e))?.len())),
             Err(BlobError::NotFound { .. }) => Ok(None),
             Err(e) => Err(e),
         })

@@ -247,7 +247,7 @@ fn rebuild(store: &Store, hash: Hash, data: &File, size: u64) -> Result<File, Bl
 }
 
 fn len(file: &File) -> Result<u64, BlobError> {
-    file.metadata().map(|data| data.len()).map_err(|e| BlobError::io("get the size of a blob", e))
+    file.metadata().map(|data| data.len()).map_err(|e| BlobError::io("stat a blob", e))
 }
 
 /// False if the file is too short.

@@ -68,7 +68,7 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
 async fn resume_jobs(engine: Arc<Engine>) {
     let mut warned = false;
     loop {
-        match engine.jobs.jobs() {
+        match engine.jobs.get() {
             Ok(jobs) => return jobs.spawn_maintenance(&engine),
             Err(error) if !warned => {
                 warned = true;

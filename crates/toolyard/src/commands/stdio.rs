@@ -44,7 +44,7 @@ async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     reload::print_problems(snapshot.problems());
     let watcher = reload::watch(&yard, &engine)?;
     // Resumes jobs that an earlier process left unfinished.
-    let jobs = engine.jobs.jobs()?;
+    let jobs = engine.jobs.get()?;
     jobs.spawn_maintenance(&engine);
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
     let mcp = yard.mcp(&engine)?;

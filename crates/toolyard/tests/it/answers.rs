@@ -124,7 +124,7 @@ fn an_answer_does_not_count_when_the_tool_then_fails() {
     for kind in Kind::ALL {
         let yard = Yard::new();
         yard.shell(kind, "tool", "echo '{\"a\":1}'; exit 3");
-        let message = "the tool failed (exit status 3) and said nothing on stderr";
+        let message = "the tool failed (exit status 3) without output on stderr";
         assert_fails(&yard, kind, &Failure { message, ..FAILED });
     }
 }
@@ -245,7 +245,7 @@ fn a_missing_program_is_a_warning_at_load_and_a_clear_error_when_called() {
             problems[0]["message"].as_str().unwrap().contains("'./bin/nowhere' was not found"),
             "{problems}"
         );
-        let message = "the program './bin/nowhere' is not there or is not executable";
+        let message = "the program './bin/nowhere' was not found or is not executable";
         let envelope = assert_fails(&yard, kind, &Failure { message, ..MISSING });
         assert!(
             envelope["error"]["error_details"]["hint"].as_str().unwrap().contains("'entry'"),
@@ -263,7 +263,11 @@ fn a_program_of_the_search_path_that_is_missing_is_named() {
     for kind in [Kind::Cli, Kind::Process] {
         let yard = Yard::new();
         yard.tool(kind, "tool", &["no-such-program-anywhere"], json!({}));
-        assert_fails(&yard, kind, &Failure { message: "'no-such-program-anywhere' is not there", ..MISSING });
+        assert_fails(
+            &yard,
+            kind,
+            &Failure { message: "'no-such-program-anywhere' was not found", ..MISSING },
+        );
     }
 }
 

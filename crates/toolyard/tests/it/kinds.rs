@@ -3,8 +3,7 @@
 use crate::support::{CommandOutput, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-const KINDS: &[&str] = &["python", "cli", "node", "php", "http", "process", "binary", "python-uv-script"];
+use toolyard_yard::kinds::KINDS;
 
 /// The example yard on a free port, so that no other server on the machine answers.
 fn example_yard() -> (Yard, u16) {
@@ -40,8 +39,8 @@ fn the_examples_of_the_example_yard_pass() {
     let (yard, _) = example_yard();
     let list = run(&yard, &["list", "--json"]).expect(0).json();
     let kinds: Vec<&str> = list.as_array().unwrap().iter().filter_map(|row| row["kind"].as_str()).collect();
-    for kind in KINDS {
-        assert!(kinds.contains(kind), "no example of {kind} in {kinds:?}");
+    for kind in KINDS.iter().map(|kind| kind.name) {
+        assert!(kinds.contains(&kind), "no example of {kind} in {kinds:?}");
     }
     let tested = run(&yard, &["test"]).expect(0).stdout;
     assert!(tested.ends_with(" passed, 0 failed\n"), "{tested}");
@@ -65,6 +64,7 @@ fn call_works_for_every_kind_of_the_example_yard() {
         ("cpu_info", &[], |data| data["lscpu"].is_array()),
         ("outline", &["text=# Title"], |data| data["headings"][0]["title"] == "Title"),
         ("slug", &["title=Hello World"], |data| data["slug"] == "hello-world"),
+        ("acronym", &["phrase=Model Context Protocol"], |data| data["acronym"] == "MCP"),
         ("plain_text", &["html=<b>x</b>"], |data| data["text"] == "x"),
         ("yard_health", &[], |data| data["status"] == "ok"),
         ("table", &["rows=[[1,2]]"], |data| data["result"].as_str().is_some_and(|text| text.contains('1'))),
@@ -81,7 +81,7 @@ fn a_new_tool_of_every_kind_passes_its_own_test() {
     let yard = Yard::new();
     let port = free_port();
     yard.file("toolyard.toml", format!("[server]\nlisten = \"127.0.0.1:{port}\"\n"));
-    for kind in KINDS {
+    for kind in KINDS.iter().map(|kind| kind.name) {
         let name = format!("made.{}", kind.replace('-', "_"));
         run(&yard, &["new", "tool", "--kind", kind, &name]).expect(0);
         run(&yard, &["new", "tool", "--kind", kind, &name]).expect(3);
@@ -90,9 +90,12 @@ fn a_new_tool_of_every_kind_passes_its_own_test() {
     let text = std::fs::read_to_string(&health).unwrap();
     std::fs::write(&health, text.replace("3333", &port.to_string())).unwrap();
     let checked = run(&yard, &["check"]).expect(0).stdout;
-    assert!(checked.contains("8 tool(s) loaded, 0 error(s), 0 warning(s)"), "{checked}");
+    assert!(
+        checked.contains(&format!("{} tool(s) loaded, 0 error(s), 0 warning(s)", KINDS.len())),
+        "{checked}"
+    );
     let tested = run(&yard, &["test"]).expect(0).stdout;
-    assert!(tested.ends_with("15 passed, 0 failed\n"), "{tested}");
+    assert!(tested.ends_with("17 passed, 0 failed\n"), "{tested}");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn http_status_and_content_type_are_respected() {
             6,
             "more than",
         ),
-        ("garbage".to_owned(), 9, "could not be reached"),
+        ("garbage".to_owned(), 9, "the request to 127.0.0.1 failed"),
     ] {
         let upstream = Upstream::answering(answer);
         let yard = Yard::new();

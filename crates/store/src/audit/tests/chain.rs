@@ -74,7 +74,7 @@ fn no_end_line_exceeds_its_reserved_space() {
         outcome.meta.duration = Duration::MAX;
         let id = Id::from_parts(u64::MAX, [255; 10]);
         let body = record::end(Timestamp::from_unix_ms(0), id, u64::MAX, &outcome);
-        let line = body.len() + super::super::line::OVERHEAD;
+        let line = body.len() + super::super::record::OVERHEAD;
         assert!(line as u64 <= record::END_MAX, "{line} bytes of {nasty:?}");
         assert!(line > 1024, "cut far too short: {line} bytes of {nasty:?}");
     }

@@ -161,7 +161,7 @@ fn after_a_failed_sync_no_call_may_begin_but_open_ones_get_their_end() {
     let begun = log.begin(&call("{}"), &spec()).unwrap();
     let source = Arc::new(std::io::Error::from_raw_os_error(libc::EIO));
     let fault = AuditError::Unsynced { path: dir.path().to_path_buf(), source };
-    shared::lock(&log.shared.writer).writer.stop(fault);
+    writer::lock(&log.shared.writer).writer.stop(fault);
     assert!(matches!(log.begin(&call("{}"), &spec()), Err(AuditError::Unsynced { .. })));
     assert!(log.refused(&call("{}"), &Error::new(ErrorKind::Busy, "busy")).is_err());
     begun.end(&success(1)).unwrap();

@@ -111,7 +111,7 @@ proptest! {
 
 #[test]
 fn a_chain_rewritten_with_right_hashes_does_not_match_its_head() {
-    use crate::audit::line::{Chain, Line};
+    use crate::audit::record::{Chain, Line};
     let dir = yard();
     let path = segments(dir.path()).pop().unwrap();
     let mut chain = Chain::START;
