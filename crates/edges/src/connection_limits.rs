@@ -1,5 +1,5 @@
-//! How many connections each address has, so that one alone cannot take every permit, and which of them have never asked
-//! for anything: those make room for others.
+//! Limits connections per address, so that one address cannot take every permit. Connections without a
+//! request so far are idle and are evicted first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit as Permit;
 use tokio::task::AbortHandle;
 
-/// Counts no more addresses than there are connections.
+/// The table has an entry per address with an open connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionLimits {
     max_per_address: usize,
@@ -19,13 +19,13 @@ pub(crate) struct ConnectionLimits {
 struct AddressUsage {
     connections: usize,
     next: u64,
-    /// Those without a whole request so far, the oldest first.
+    /// Connections without a complete request so far, the oldest first.
     idle: BTreeMap<u64, AbortHandle>,
-    /// Those that were cut and are not gone yet: they count no more, or a second one would be cut in their stead.
+    /// Aborted connections that have not ended yet: they no longer count, so that no second one is aborted.
     closing: BTreeSet<u64>,
 }
 
-/// One connection of an address, as long as it is held.
+/// Counts one connection of an address until it is dropped.
 pub(crate) struct ConnectionGuard {
     limits: ConnectionLimits,
     address: IpAddr,
@@ -39,8 +39,8 @@ impl ConnectionLimits {
         ConnectionLimits { max_per_address, table: Arc::default() }
     }
 
-    /// Gives the permit back when the address has as many as it may and each of them has asked for something; else the
-    /// one that has been idle longest makes room.
+    /// At the limit, the connection that has been idle longest is evicted. When none is idle, the permit is
+    /// returned as the error.
     pub fn admit(&self, address: IpAddr, permit: Permit) -> Result<Arc<ConnectionGuard>, Permit> {
         let mut table = self.table();
         let usage = table.entry(address).or_default();
@@ -53,7 +53,7 @@ impl ConnectionLimits {
         Ok(Arc::new(ConnectionGuard { limits: self.clone(), address, number, active, permit: Some(permit) }))
     }
 
-    /// Aborts one idle connection of the address that has most of them, unless one is about to leave anyway.
+    /// Aborts one idle connection of the address that has most of them, unless one is already closing.
     pub fn evict_idle(&self) {
         let mut table = self.table();
         if table.values().any(|usage| !usage.closing.is_empty()) {
@@ -78,10 +78,10 @@ impl AddressUsage {
 }
 
 impl ConnectionGuard {
-    /// Until it has asked for something, `task` may be cut.
+    /// Until the first request, `task` may be aborted.
     pub fn allow_eviction(&self, task: AbortHandle) {
         let mut table = self.limits.table();
-        // It may have been quicker than we are; and one that is over already leaves nothing to cut.
+        // The first request may have arrived already, or the task may have ended.
         if self.active.load(Ordering::Relaxed) || task.is_finished() {
             return;
         }
@@ -90,7 +90,7 @@ impl ConnectionGuard {
         }
     }
 
-    /// A whole request has come.
+    /// A complete request has arrived.
     pub fn mark_active(&self) {
         if self.active.load(Ordering::Relaxed) {
             return;
@@ -105,7 +105,7 @@ impl ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        // First, so that whoever finds no one closing finds the permit free.
+        // Released first: when no connection is closing, all permits of closed connections are free.
         drop(self.permit.take());
         let mut table = self.limits.table();
         if let Some(usage) = table.get_mut(&self.address) {
@@ -131,7 +131,7 @@ mod tests {
         limits.admit(address, permit).ok()
     }
 
-    /// A connection that says nothing.
+    /// A connection without a request.
     fn idle_connection(
         limits: &ConnectionLimits,
         address: IpAddr,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_silent_makes_room_and_whoever_spoke_stays() {
+    async fn the_longest_idle_connection_is_evicted_and_active_ones_stay() {
         let limits = ConnectionLimits::new(3);
         let (first, second, third) =
             (idle_connection(&limits, ONE), idle_connection(&limits, ONE), idle_connection(&limits, ONE));
@@ -170,11 +170,11 @@ mod tests {
         assert!(!first.1.is_finished() && !third.1.is_finished());
         third.0.mark_active();
         fourth.mark_active();
-        assert!(count(&limits, ONE).is_none(), "each of them has asked for something");
+        assert!(count(&limits, ONE).is_none(), "no connection is idle");
     }
 
     #[tokio::test]
-    async fn the_address_with_most_silent_connections_makes_room_and_only_one_at_a_time() {
+    async fn one_idle_connection_at_a_time_is_evicted_from_the_address_with_most() {
         let limits = ConnectionLimits::new(9);
         let (first, second, other) =
             (idle_connection(&limits, ONE), idle_connection(&limits, ONE), idle_connection(&limits, OTHER));

@@ -1,4 +1,4 @@
-//! The HTTP edge over any stream, without a listener: the same service from the first byte of a request on.
+//! The HTTP edge on any byte stream, without a listener.
 
 use crate::mcp::Mcp;
 use crate::server::{App, HttpService, Options, UpgradeSlot};
@@ -21,10 +21,10 @@ impl InProcess {
         InProcess { http_service: HttpService::new(Arc::new(app)), options }
     }
 
-    /// Serves one connection to its end. A client that has said all may still hear the answer.
+    /// Serves one connection to its end. A client that has closed its writing half still gets the response.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let http_service = self.http_service.clone();
-        // An error here is the peer's: it went away or spoke no HTTP.
+        // An error means that the client disconnected or did not speak HTTP.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.options.header_timeout)

@@ -1,4 +1,4 @@
-//! How callers reach Toolyard over a socket. Edges know protocols; what a tool is made of they never learn.
+//! The edges: HTTP and MCP on sockets and stdio. Edges know protocols, never how a tool is implemented.
 
 mod connection_limits;
 mod in_process;

@@ -1,4 +1,4 @@
-//! Bounds of a request: the size of its body, and the time of anything.
+//! Limits of requests: body size and timeouts.
 
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use toolyard_protocol::{Error, ErrorKind};
 /// How long a client may take to send a body.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why there is no whole body.
+/// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     TooLarge,
     TooSlow,
 }
 
-/// Reading stops at the limit.
+/// Stops reading at the limit.
 pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, BodyError> {
     match with_timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
         Some(Ok(body)) => Ok(body),
@@ -30,14 +30,14 @@ pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, BodyError> {
 impl BodyError {
     pub fn message(self, limit: usize) -> String {
         match self {
-            BodyError::TooLarge => format!("the request body is over {limit} bytes or did not arrive whole"),
+            BodyError::TooLarge => format!("the request body is over {limit} bytes or incomplete"),
             BodyError::TooSlow => {
                 format!("the request body did not arrive within {} s", BODY_TIMEOUT.as_secs())
             }
         }
     }
 
-    /// For the routes that answer with our own errors.
+    /// For routes that respond with Toolyard's own errors.
     pub fn to_error(self, limit: usize) -> Error {
         let kind = match self {
             BodyError::TooLarge => ErrorKind::InputTooLarge,
@@ -47,15 +47,15 @@ impl BodyError {
     }
 }
 
-/// Polls the future so often before a timer is set for it.
+/// How often a future is polled before a timer is set.
 const POLLS_BEFORE_TIMER: u32 = 3;
 
-/// Between two polls of a condition.
+/// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// `None` when the work takes longer than `limit`.
+/// `None` when `work` takes longer than `limit`.
 ///
-/// Nearly all requests finish within a poll or two, and setting and cancelling a timer costs more than polling.
+/// Nearly all requests finish within a poll or two, and a timer costs more than polling.
 pub async fn with_timeout<F: Future>(limit: Duration, work: F) -> Option<F::Output> {
     let mut work = pin!(work);
     let mut polls = 1;
@@ -74,8 +74,8 @@ pub async fn with_timeout<F: Future>(limit: Duration, work: F) -> Option<F::Outp
     }
 }
 
-/// Waits until something is over, at most `limit`. What was cancelled stops at its next step, so the first polls come
-/// without a pause.
+/// Waits until `is_done` returns true, at most `limit`. Cancelled tasks stop at their next step, so the first
+/// checks follow without a pause.
 pub async fn wait_until(limit: Duration, mut is_done: impl FnMut() -> bool) {
     for _ in 0..POLLS_BEFORE_TIMER {
         if is_done() {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_has_its_time_and_no_more() {
+    async fn work_is_stopped_at_its_timeout() {
         let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
         assert_eq!(with_timeout(short, async { 1 }).await, Some(1));
         assert_eq!(with_timeout(long, slow(short)).await, Some(2));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_over_is_waited_for_until_the_limit() {
+    async fn a_condition_is_waited_for_until_the_limit() {
         let mut polls = 0;
         wait_until(Duration::from_secs(60), || {
             polls += 1;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_steps_back_needs_no_timer() {
+    fn work_that_yields_needs_no_timer() {
         // This runtime has no clock: setting a timer would panic.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let steps = async {

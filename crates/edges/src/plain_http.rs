@@ -1,4 +1,4 @@
-//! Plain HTTP routes: call a tool with one POST that answers a result envelope, discovery, and prompt texts.
+//! Plain HTTP routes: tool calls (a POST that returns a result envelope), discovery and prompt texts.
 
 use crate::limits;
 use crate::server::App;
@@ -45,7 +45,7 @@ async fn prompt(
     }
 }
 
-/// What there is, as a document.
+/// The discovery document: tools and prompts.
 pub(crate) fn discovery(engine: &Engine, prompts: &dyn Prompts, started: Instant) -> Vec<u8> {
     let snapshot = engine.registry.snapshot();
     framed_dialect::write_discovery(framed_dialect::Discovery {
@@ -56,7 +56,7 @@ pub(crate) fn discovery(engine: &Engine, prompts: &dyn Prompts, started: Instant
     })
 }
 
-/// One version of a prompt as it is written.
+/// The source text of one version of a prompt.
 pub(crate) fn prompt_text(
     prompts: &dyn Prompts,
     domain: &str,
@@ -66,8 +66,8 @@ pub(crate) fn prompt_text(
     let digits_only = major.bytes().all(|byte| byte.is_ascii_digit());
     let number = major.parse::<u32>().ok().filter(|_| digits_only).ok_or_else(|| {
         let shown: String = escape_control(major).chars().take(40).collect();
-        Error::new(ErrorKind::InvalidInput, format!("'{shown}' is no version of a prompt"))
-            .hint("versions are whole numbers; GET /mcp/discover lists those there are")
+        Error::new(ErrorKind::InvalidInput, format!("'{shown}' is not a prompt version"))
+            .hint("versions are whole numbers; GET /mcp/discover lists them")
     })?;
     Ok(framed_dialect::write_prompt(&prompts.text(domain, name, number)?))
 }
@@ -83,7 +83,7 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
 
 fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
     let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
-    // A broken traceparent starts no trace; the W3C text asks for that, not for an error.
+    // An invalid traceparent is ignored, as the W3C specification requires.
     let trace = traceparent.and_then(TraceContext::parse);
     Call { trace, ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
 }
@@ -98,14 +98,14 @@ async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
 }
 
 async fn no_route() -> Response {
-    let error = Error::new(ErrorKind::ResourceNotFound, "there is nothing at this address").hint(
+    let error = Error::new(ErrorKind::ResourceNotFound, "not found").hint(
         "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
     );
     respond(&Outcome::failure(error))
 }
 
 async fn wrong_method() -> Response {
-    let error = Error::new(ErrorKind::InvalidInput, "this address takes another method").hint(
+    let error = Error::new(ErrorKind::InvalidInput, "method not allowed").hint(
         "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
     );
     let mut response = respond(&Outcome::failure(error));

@@ -1,4 +1,4 @@
-//! The query part of an address: each parameter is asked for once, what is left over is refused.
+//! Query parameters of a request: each is read once, unknown ones are rejected.
 
 use toolyard_protocol::text::{escape_control, nearest};
 use toolyard_protocol::{Error, ErrorKind};
@@ -11,9 +11,9 @@ impl Query {
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = decode(name).zip(decode(value));
-            let (name, value) = decoded.ok_or_else(|| invalid("it is not properly percent-encoded UTF-8"))?;
+            let (name, value) = decoded.ok_or_else(|| invalid("not valid percent-encoded UTF-8"))?;
             if pairs.iter().any(|(known, _)| *known == name) {
-                return Err(invalid(format!("'{}' stands there twice", escape_control(&name))));
+                return Err(invalid(format!("'{}' is given twice", escape_control(&name))));
             }
             pairs.push((name, value));
         }
@@ -31,28 +31,28 @@ impl Query {
         number.map(Some).ok_or_else(|| invalid(format!("'{name}' must be a number from 0 to {max}")))
     }
 
-    /// `a,b,c`, each read by `read`.
+    /// `a,b,c`, each parsed by `read`.
     pub fn list<T>(&mut self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Error> {
         let Some(text) = self.text(name) else { return Ok(Vec::new()) };
         let read_one = |word: &str| {
-            read(word).ok_or_else(|| invalid(format!("'{}' is no value for '{name}'", escape_control(word))))
+            read(word).ok_or_else(|| invalid(format!("'{}' is not valid for '{name}'", escape_control(word))))
         };
         text.split(',').filter(|word| !word.is_empty()).map(read_one).collect()
     }
 
-    /// Call it last: a parameter that nobody asked for is a mistake. `known` are all that the address takes.
+    /// Call it last: rejects parameters that were not read. `known` are all parameters of the route.
     pub fn finish(self, known: &[&str]) -> Result<(), Error> {
         let Some((name, _)) = self.0.first() else { return Ok(()) };
-        let error = invalid(format!("'{}' is not known here", escape_control(name)));
+        let error = invalid(format!("unknown parameter '{}'", escape_control(name)));
         Err(match nearest(name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean '{near}'?")),
-            None => error.hint(format!("known are: {}", known.join(", "))),
+            None => error.hint(format!("known parameters: {}", known.join(", "))),
         })
     }
 }
 
 fn invalid(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidInput, format!("the query of the address: {what}"))
+    Error::new(ErrorKind::InvalidInput, format!("invalid query: {what}"))
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_decoded_and_what_is_unknown_is_named() {
+    fn parameters_are_decoded_and_unknown_ones_named() {
         let mut query = Query::parse(Some("limit=5&tool=a%2Eb+c&state=running,failed")).unwrap();
         assert_eq!(query.number("limit", 10).unwrap(), Some(5));
         assert_eq!(query.text("tool").as_deref(), Some("a.b c"));

@@ -1,4 +1,4 @@
-//! The HTTP listener: accepts connections within bounds and drains them when told to stop.
+//! The HTTP listener: accepts connections within limits and drains them on the stop signal.
 
 use crate::connection_limits::{ConnectionGuard, ConnectionLimits};
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
 
-/// Bounds of the listener.
+/// Limits of the listener.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Largest request body in bytes.
@@ -38,17 +38,17 @@ pub struct Options {
     pub max_header: usize,
     /// Headers of a request.
     pub max_headers: usize,
-    /// How long a client may take to send its request line and headers, and how long a connection may be idle.
+    /// How long a client may take to send its request line and headers; also the idle timeout.
     pub header_timeout: Duration,
-    /// A client that takes nothing of what it is sent for so long is cut off.
+    /// A client that reads nothing of what it is sent for this long is disconnected.
     pub stalled: Duration,
-    /// A WebSocket that is silent for so long is pinged, and cut after as much again.
+    /// A WebSocket that is silent for this long is pinged, and closed after as much again.
     pub ping: Duration,
-    /// How long running calls may go on after the stop signal.
+    /// How long running calls may continue after the stop signal.
     pub drain: Duration,
 }
 
-/// What request handlers share.
+/// The state shared by request handlers.
 pub(crate) struct App {
     pub engine: Arc<Engine>,
     pub started: Instant,
@@ -79,7 +79,7 @@ pub async fn serve(
             _ = &mut stop => break,
             () = &mut maintenance => continue,
             accepted = accept(&listener, &permits, &limits) => accepted,
-            // Finished connections are collected as we go, so that the set does not grow.
+            // Finished connections are removed, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
         let (stream, address, permit) = accepted;
@@ -101,7 +101,7 @@ pub async fn serve(
     }
     drop(listener);
     mcp.stop();
-    // Fails only when no connection is left to hear it.
+    // Fails only when no connection is open.
     let _ = stopping.send(true);
     let all = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(drain, all).await.is_err() {
@@ -128,13 +128,13 @@ async fn accept(
         };
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address.ip(), permit),
-            // Out of file descriptors, or the peer is gone already: both pass.
+            // Out of file descriptors, or the client disconnected: both are temporary.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Says why, and gives the client a moment to read it before its permit is free again.
+/// Responds with 503 and waits briefly until the client has read it, before the permit is released.
 async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
     const WHY: &str = "there are too many connections from this address; close some, or raise \
                        max_connections_per_peer\n";
@@ -147,17 +147,17 @@ async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
         while stream.read(&mut rest).await? > 0 {}
         std::io::Result::Ok(())
     };
-    // It is over either way.
+    // The connection ends in any case.
     let _ = tokio::time::timeout(Duration::from_secs(1), sent).await;
 }
 
-/// The kernel ends the connection when what was sent is not taken in time: by a client that reads no more, or that is
-/// gone without a word.
+/// The kernel closes the connection when sent data is not acknowledged in time: the client reads nothing, or
+/// disappeared.
 fn set_tcp_user_timeout(stream: &TcpStream, after: Duration) {
     let after = libc::c_uint::try_from(after.as_millis()).unwrap_or(libc::c_uint::MAX);
     let (size, option) = (size_of_val(&after) as libc::socklen_t, std::ptr::from_ref(&after).cast());
-    // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel that does not know the option
-    // refuses it, which leaves its own limit in force.
+    // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel without the option
+    // returns an error, and its default stays in force.
     unsafe {
         libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, option, size);
     }
@@ -170,7 +170,7 @@ pub(crate) struct HttpService {
     app: Arc<App>,
 }
 
-/// A connection that goes on as a WebSocket leaves it here.
+/// Where the service leaves a WebSocket upgrade for its connection.
 pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
 
 impl HttpService {
@@ -210,7 +210,7 @@ async fn connection(
     mut stopped: watch::Receiver<bool>,
 ) {
     let (options, upgrade_slot) = (http_service.app.options.clone(), UpgradeSlot::default());
-    // Without it a small answer waits for the peer's delayed acknowledgement (40 ms).
+    // Otherwise a small response waits for the client's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
     set_tcp_user_timeout(&stream, options.stalled);
     let mut http = http1::Builder::new();
@@ -230,7 +230,7 @@ async fn connection(
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let finished = tokio::select! {
-        // An error here is the peer's: it went away or spoke no HTTP. Nothing to tell anyone.
+        // An error means that the client disconnected or did not speak HTTP.
         _ = &mut connection => true,
         _ = stopped.wait_for(|stopped| *stopped) => false,
     };
@@ -240,17 +240,17 @@ async fn connection(
     }
     let upgrade = upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(upgrade) = upgrade {
-        // Leaves time for the last words before the connections that are left are cut.
+        // Leaves time for the closing handshake before the remaining connections are aborted.
         let drain = options.drain * 3 / 4;
         let timeouts = WebSocketTimeouts { ping: options.ping, stalled: options.stalled, drain };
         mcp::serve_websocket(upgrade, options.max_body, timeouts).await;
     }
 }
 
-/// What hyper keeps room for by itself; any other number costs it an allocation per request.
+/// Hyper's default; any other number costs an allocation per request.
 const HYPER_DEFAULT_MAX_HEADERS: usize = 100;
 
-/// Keeps web pages out (DNS rebinding, cross-site requests): the refusal of a request whose Host, or whose Origin if it has one, does not name this machine.
+/// Rejects a Host or Origin that is not this machine (DNS rebinding, cross-site requests by web pages).
 fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     let what = refusal(request.headers(), request.uri().host())?;
     Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())

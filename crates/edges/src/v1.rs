@@ -1,4 +1,4 @@
-//! `/v1/`: calls, batches, jobs and events for programs, `toolyard --url` among them.
+//! `/v1/`: calls, batches, jobs and events for programs, such as `toolyard --url`.
 
 use crate::limits;
 use crate::query::Query;
@@ -22,7 +22,7 @@ use toolyard_protocol::{
 use toolyard_wire::tool_list::ToolRow;
 use toolyard_wire::{batch, envelope, jobs, outcome, tool_list};
 
-/// The longest that a request waits for something to happen.
+/// The longest wait of a request for a job or an event.
 const MAX_WAIT_MS: u64 = 60_000;
 const MAX_LIMIT: u64 = 1000;
 const MAX_KEY: usize = 200;
@@ -56,9 +56,7 @@ async fn list_tools(State(v1): Shared) -> Response {
 async fn show_tool(State(v1): Shared, Path(name): Path<String>) -> Response {
     match v1.engine.registry.find(&name) {
         Some(entry) => ok_response(tool_list::write_tool(&row(&entry.spec))),
-        None => error_response(
-            Error::new(ErrorKind::UnknownTool, "there is no tool of that name").hint("GET /v1/tools"),
-        ),
+        None => error_response(Error::new(ErrorKind::UnknownTool, "tool not found").hint("GET /v1/tools")),
     }
 }
 
@@ -66,7 +64,7 @@ fn row(spec: &toolyard_protocol::ToolSpec) -> ToolRow<'_> {
     ToolRow { spec: Some(spec), source: &spec.source, enabled: true, problems: &[] }
 }
 
-/// `Idempotency-Key` makes a repeated call the same call; `Prefer: respond-async` asks for the job's id at once.
+/// `Idempotency-Key` makes a repeated call the same call; `Prefer: respond-async` returns a job id at once.
 async fn call_tool(State(v1): Shared, Path(name): Path<String>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let called = async {
@@ -88,9 +86,8 @@ async fn run_batch(State(v1): Shared, request: Request) -> Response {
         let batch::Request { batch, conversation } = batch::read(read(body, v1.max_body).await?)?;
         let identity = Identity::local();
         let trace = trace(&parts.headers);
-        let request_context =
-            RequestContext { identity: &identity, edge: Edge::Http, trace, caller: &NoopCaller };
-        let outcomes = v1.engine.run_batch(&batch, request_context, v1.resources.as_ref()).await?;
+        let context = RequestContext { identity: &identity, edge: Edge::Http, trace, caller: &NoopCaller };
+        let outcomes = v1.engine.run_batch(&batch, context, v1.resources.as_ref()).await?;
         Ok(conversation.map_or_else(|| batch::write(&batch, &outcomes), |history| history.write(&outcomes)))
     };
     ran.await.map_or_else(|error| error_response(v1.engine.redact_error(error)), ok_response)
@@ -170,7 +167,7 @@ fn open_jobs(v1: &V1) -> Result<&Arc<Jobs>, Error> {
 
 fn parse_id(text: &str) -> Result<Id, Error> {
     Id::parse(text).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, "that is not the id of a job").hint("GET /v1/jobs lists them")
+        Error::new(ErrorKind::InvalidInput, "this is not a job id").hint("GET /v1/jobs lists them")
     })
 }
 
@@ -202,7 +199,7 @@ fn arguments(body: Bytes) -> Result<Payload, Error> {
     if body.is_empty() { Ok(Payload::json("{}")) } else { json::arguments(body) }
 }
 
-/// The outcome, whole; 202 while its job goes on.
+/// The outcome as JSON; status 202 while its job is running.
 fn outcome_response(ended: &Outcome) -> Response {
     let status = match (ended.error(), ended.meta.job) {
         (Some(error), _) => status_of(error),

@@ -1,5 +1,5 @@
-//! Runs a batch: what is independent at the same time, what depends on others after them. Each call passes the whole
-//! pipeline by itself.
+//! Runs a batch: independent calls concurrently, dependent calls after the calls they need. Each call passes
+//! every gate by itself.
 
 use crate::execute::Engine;
 use crate::request_context::RequestContext;
@@ -18,7 +18,7 @@ impl Engine {
     pub async fn run_batch(
         &self,
         batch: &Batch,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
         resources: &dyn Resources,
     ) -> Result<Vec<Outcome>, Error> {
         self.check_tools(batch)?;
@@ -35,9 +35,7 @@ impl Engine {
                 let arguments = arguments(batch, index, &outcomes);
                 running.push(async move {
                     let outcome = match arguments {
-                        Ok(arguments) => {
-                            self.run_step(batch, index, arguments, request_context, resources).await
-                        }
+                        Ok(arguments) => self.run_step(batch, index, arguments, context, resources).await,
                         Err(error) => Outcome::failure(error),
                     };
                     (index, outcome)
@@ -48,7 +46,7 @@ impl Engine {
                 None => break,
             }
         }
-        // Nothing runs and nothing can start: with no circle in it, every step has ended.
+        // Nothing runs and nothing can start; a batch has no cycles, so every step has ended.
         let missing = || Outcome::failure(Error::new(ErrorKind::Internal, "the call was never started"));
         Ok(outcomes.into_iter().map(|end| end.unwrap_or_else(missing)).collect())
     }
@@ -70,19 +68,19 @@ impl Engine {
         batch: &Batch,
         index: usize,
         arguments: Payload,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
         resources: &dyn Resources,
     ) -> Outcome {
         match &batch.steps[index].action {
             Action::Call { tool } => {
-                let mut call = request_context.call(self.call_id(), tool, arguments);
+                let mut call = context.call(self.call_id(), tool, arguments);
                 if batch.steps.iter().any(|step| step.needs.contains(&index)) {
-                    // Others need the result, not the promise of one.
+                    // Dependent steps need the result, not a job id.
                     call.wait = Wait::UntilDone;
                 }
-                self.run(call, request_context.caller).await
+                self.run(call, context.caller).await
             }
-            Action::Read { uri } => match resources.read(uri, request_context).await {
+            Action::Read { uri } => match resources.read(uri, context).await {
                 Ok(reading) => Outcome::success(Some(text_of(reading))),
                 Err(error) => Outcome::failure(error),
             },
@@ -90,7 +88,7 @@ impl Engine {
     }
 }
 
-/// The arguments with other calls' results in them; an error when one of those failed.
+/// The arguments with the results of other calls filled in; an error when one of those calls failed.
 fn arguments(batch: &Batch, index: usize, outcomes: &[Option<Outcome>]) -> Result<Payload, Error> {
     let step = &batch.steps[index];
     for &need in &step.needs {
@@ -98,13 +96,13 @@ fn arguments(batch: &Batch, index: usize, outcomes: &[Option<Outcome>]) -> Resul
         if let Some(error) = failed {
             let id = &batch.steps[need].id;
             let message = format!("not run, because '{id}', which it needs, failed: {}", error.message);
-            return Err(Error::new(ErrorKind::ToolFailed, message).hint(format!("mend '{id}' first")));
+            return Err(Error::new(ErrorKind::ToolFailed, message).hint(format!("fix '{id}' first")));
         }
     }
     step.arguments.resolve(outcomes)
 }
 
-/// A resource as a result: its texts as one JSON string; what is not text is named, not shown.
+/// A resource as a result: its texts as one JSON string, with a placeholder for each binary part.
 fn text_of(reading: ReadResult) -> Payload {
     let mut texts = Vec::new();
     for part in reading.parts {

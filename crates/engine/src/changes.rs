@@ -1,4 +1,4 @@
-//! What a reload changed, for people and for clients that were told which tools there are.
+//! What a reload changed: printed for the user, and the reason to notify clients of a new tool list.
 
 use crate::registry::{Entry, Registry, Severity, Snapshot, SourceProblem};
 use std::collections::{HashMap, HashSet};
@@ -9,18 +9,18 @@ use std::fmt;
 pub struct Changes {
     pub added: Vec<String>,
     pub removed: Vec<String>,
-    /// Same name, other digest.
+    /// Same name, different digest.
     pub changed: Vec<String>,
-    /// Problems that were not there before.
+    /// Problems that are new.
     pub problems: Vec<SourceProblem>,
-    /// Problems that were there before and are gone.
+    /// How many earlier problems are gone.
     pub solved: usize,
-    /// Files that give no tool now.
+    /// Files that currently define no tool because of an error.
     pub broken: usize,
 }
 
 impl Registry {
-    /// Swaps in the new snapshot, and tells what differs. Running calls keep the version they began with.
+    /// Swaps in the new snapshot and returns the differences. Running calls keep their version.
     pub fn update(&self, snapshot: Snapshot) -> Changes {
         let changes = Changes::between(&self.snapshot(), &snapshot);
         self.replace(snapshot);
@@ -43,7 +43,7 @@ impl Changes {
                 None => changes.added.push(name.to_owned()),
                 Some(old) => {
                     still += 1;
-                    // The same bytes under another path are another tool to whoever reads the audit log.
+                    // The same bytes under another path are another tool in the audit log.
                     if (old.spec.digest, &old.spec.name) != (entry.spec.digest, &entry.spec.name) {
                         changes.changed.push(name.to_owned());
                     }
@@ -67,7 +67,7 @@ impl Changes {
         changes
     }
 
-    /// Whether the list of tools, as a client sees it, is another one.
+    /// Whether the visible tool list changed.
     pub fn changes_listing(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty())
     }

@@ -24,7 +24,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The kernel's random source, read a page at a time so that an id costs no system call.
+/// The kernel's random source, read 1 KiB at a time so that most ids cost no system call.
 pub struct SystemRandom;
 
 thread_local! {
@@ -40,7 +40,7 @@ impl Random for SystemRandom {
                     refill(pool);
                     *used = 0;
                 }
-                // Handed out once, then wiped: a later memory leak must not tell past ids.
+                // Used once, then wiped: a later memory disclosure must not reveal past ids.
                 *byte = std::mem::take(&mut pool[*used]);
                 *used += 1;
             }

@@ -1,5 +1,5 @@
-//! THE list: every gate that a call passes, in order. Direct calls, jobs, recovered jobs, the calls of a batch and
-//! resource writes all pass it; nothing bypasses it.
+//! THE list: every gate that a call passes, in order. Direct calls, jobs, recovered jobs, the calls of a
+//! batch and resource writes all pass through it; nothing bypasses it.
 
 use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use toolyard_protocol::{Call, Caller, Error, Id, NoopCaller, Outcome, Redactor, Timing};
 
-/// Everything a call needs on its way. Clones share all of it.
+/// Everything that running a call needs. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
     pub registry: Arc<Registry>,
@@ -28,11 +28,11 @@ pub struct Engine {
     pub random: Arc<dyn Random>,
 }
 
-/// Who carries a call out.
+/// What a call runs in.
 pub(crate) enum Execution<'a> {
     /// The caller's own future; dropping it cancels the call.
     Direct(&'a dyn Caller),
-    /// The same, for an operation that is no registered tool.
+    /// The same, for an operation that is not a registered tool.
     Operation(Arc<Entry>, &'a dyn Caller),
     /// The task of a job, which outlives the caller.
     Job(&'a mut JobRun),
@@ -44,7 +44,7 @@ impl Engine {
         new_id(self.clock.as_ref(), self.random.as_ref())
     }
 
-    /// Runs one call. Dropping the future cancels it: the tool is killed and the audit log says so.
+    /// Runs one call. Dropping the future cancels it: the tool is killed and the call recorded as cancelled.
     pub async fn run(&self, call: Call, caller: &dyn Caller) -> Outcome {
         let (started, id) = (Instant::now(), call.id);
         let entry = self.registry.find(&call.tool).filter(|entry| is_job(&call, entry));
@@ -61,7 +61,7 @@ impl Engine {
         outcome
     }
 
-    /// The gates, each named once. The first that refuses ends the call; every exit is recorded.
+    /// The gates, each named once. The first that refuses ends the call; every end is recorded.
     pub(crate) async fn execute(&self, call: &Call, mut execution: Execution<'_>) -> Outcome {
         let mut started = Instant::now();
         let (mut call_permit, mut record) = (None, None);
@@ -76,7 +76,9 @@ impl Engine {
             if let Execution::Job(job) = &mut execution {
                 match job.start(call, &entry, self.redactor.as_ref()).await? {
                     Started::Running(acquired, caller) => (permit, job_caller) = (acquired, Some(caller)),
-                    Started::Joined(outcome) => return Ok(Ran { entry, outcome: *outcome, to_store: None }),
+                    Started::Joined(outcome) => {
+                        return Ok(Ran { entry, outcome: *outcome, to_store: None, is_validated: true });
+                    }
                 }
                 started = Instant::now();
             }
@@ -102,7 +104,7 @@ impl Engine {
         outcome
     }
 
-    /// Hides secrets in an error of something that never became a call.
+    /// Redacts an error that occurred before there was a call.
     pub fn redact_error(&self, error: Error) -> Error {
         redact::error(self.redactor.as_ref(), error)
     }
@@ -121,7 +123,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// A job has a caller of its own once it has started.
+    /// A job gets its own caller when it starts.
     fn caller(&self) -> &'a dyn Caller {
         match self {
             Execution::Direct(caller) | Execution::Operation(_, caller) => *caller,
@@ -129,7 +131,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Whether the call was admitted before, by a process that died.
+    /// Whether the call was already admitted by a process that has died.
     pub fn is_recovered(&self) -> bool {
         matches!(self, Execution::Job(job) if job.is_recovered())
     }

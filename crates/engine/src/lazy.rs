@@ -5,7 +5,7 @@ use toolyard_protocol::{Error, ErrorKind};
 
 type Open<T> = Box<dyn Fn() -> Result<T, Error> + Send + Sync>;
 
-/// Clones lead to the same service.
+/// Clones share the service.
 pub struct Lazy<T>(Arc<Inner<T>>);
 
 struct Inner<T> {

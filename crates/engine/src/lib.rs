@@ -1,6 +1,6 @@
-//! What happens to a call: the one list of gates, the registry of tools, jobs, batches; traits for stores.
+//! Runs calls: the list of gates, the tool registry, jobs and batches; traits for the stores.
 //!
-//! The engine opens no socket, starts no child, and knows neither SQL nor JSON: edges, runtimes and the store do.
+//! The engine opens no sockets, starts no child processes, and knows neither SQL nor JSON.
 
 pub mod batch;
 pub mod cache;

@@ -1,8 +1,8 @@
-//! Prompts that clients can list, fill in and have completed. Edges see this trait; prompt packs and upstream servers
-//! stand behind it.
+//! Prompts that clients can list, render and complete. Edges use this trait; prompt packs and upstream
+//! servers implement it.
 //!
-//! Errors: a prompt that is not there is `ErrorKind::ResourceNotFound`; arguments that do not fit, and a cursor that
-//! was not given out, are `ErrorKind::InvalidInput`.
+//! Errors: an unknown prompt is `ErrorKind::ResourceNotFound`; invalid arguments and an unknown cursor are
+//! `ErrorKind::InvalidInput`.
 
 use crate::request_context::{RequestContext, RequestFuture};
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use toolyard_protocol::{
 };
 
 pub trait Prompts: Send + Sync {
-    /// Whether there can be any; an edge that has none does not advertise them.
+    /// Whether prompts are supported; edges advertise the capability only if so.
     fn is_available(&self) -> bool {
         true
     }
@@ -20,44 +20,44 @@ pub trait Prompts: Send + Sync {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<Prompt>>;
 
-    /// `arguments` is a JSON object. A prompt that a tool makes may ask its caller.
+    /// `arguments` is a JSON object. A prompt produced by a tool may ask the caller for input.
     fn get<'a>(
         &'a self,
         name: &'a str,
         arguments: Payload,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, RenderedPrompt>;
 
     fn complete<'a>(
         &'a self,
         name: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion>;
 
-    /// Those that come from files, with their versions.
+    /// The prompts defined by files, with their versions.
     fn packs(&self) -> Vec<PromptPack> {
         Vec::new()
     }
 
-    /// One version of them as it is written.
+    /// The source text of one version of a prompt.
     fn text(&self, domain: &str, name: &str, _major: u32) -> Result<PromptSource, Error> {
         Err(prompt_not_found(&format!("{domain}/{name}")))
     }
 
-    /// Whether making it a second time does no more harm than making it once.
+    /// Whether rendering the prompt twice has no more effect than rendering it once.
     fn is_safe_to_repeat(&self, _name: &str) -> bool {
         true
     }
 
-    /// A number that is another one whenever the list is.
+    /// Incremented whenever the prompt list changes.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// No prompts at all.
+/// Prompts are not supported.
 pub struct NoPrompts(watch::Sender<u64>);
 
 impl Default for NoPrompts {
@@ -98,9 +98,9 @@ impl Prompts for NoPrompts {
     }
 }
 
-/// The error for a prompt that is not there.
+/// The error for an unknown prompt.
 pub fn prompt_not_found(name: &str) -> Error {
     let shown: String = toolyard_protocol::text::escape_control(name).chars().take(100).collect();
     Error::new(ErrorKind::ResourceNotFound, format!("there is no prompt '{shown}'"))
-        .hint("list the prompts to see what there is")
+        .hint("list the prompts to see what is available")
 }

@@ -1,4 +1,4 @@
-//! Which tools there are. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
+//! The tool registry. Readers take a snapshot; a reload swaps in a new one and never disturbs a running call.
 
 use crate::gates::concurrency::ToolLimiter;
 use arc_swap::ArcSwap;
@@ -19,27 +19,27 @@ pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, Error>> + 
 pub trait Runner: Send + Sync {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a>;
 
-    /// Does ahead of the first call what would make it slow; `true` when there was something to do.
+    /// Does slow setup ahead of the first call; `true` when there was something to do.
     fn prepare<'a>(&'a self) -> PrepareFuture<'a> {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// `None` when the tool's files are not those its digest was made of: a result of other files must not be kept
-    /// under that digest. Else a number that is another one after a change, even one that was undone.
+    /// `None` when the tool's files no longer match its digest: their results must not be cached under that
+    /// digest. Otherwise a version that is incremented by every change, even one that was undone.
     fn files_version(&self) -> Option<u64> {
         Some(0)
     }
 
-    /// A mark of the secrets that the tool is given: with others it may answer otherwise.
+    /// A hash of the secrets passed to the tool: other secrets may lead to another result.
     fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
         None
     }
 }
 
-/// What a runner is given.
+/// The input of a runner.
 pub struct Run<'a> {
     pub call: &'a Call,
-    /// Who hears of progress and can be asked.
+    /// Receives progress and log lines, and answers questions.
     pub caller: &'a dyn Caller,
     pub spec: &'a ToolSpec,
     /// The earlier of the tool's timeout and the caller's deadline.
@@ -47,7 +47,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// A tool's clock stops while one of its questions waits for an answer, in all of a run at most this long.
+    /// A tool's deadline is paused while a question waits for an answer, at most this long in total per run.
     pub const MAX_WAIT_FOR_ANSWERS: Duration = Duration::from_secs(10 * 60);
 }
 
@@ -57,25 +57,25 @@ pub struct Entry {
     pub runner: Box<dyn Runner>,
     pub input: Option<Box<dyn Check>>,
     pub output: Option<Box<dyn Check>>,
-    /// Present when results may be kept.
+    /// Present when results may be cached.
     pub cache_key: Option<Box<dyn CacheKey>>,
     pub limiter: Arc<ToolLimiter>,
 }
 
-/// A tool as a source offers it, before names are compared.
+/// A tool as its source defines it, before name collisions are resolved.
 #[derive(Clone)]
 pub struct Candidate {
     pub entry: Arc<Entry>,
     pub enabled: bool,
 }
 
-/// What is wrong with a source, in words for its author.
+/// A problem in a source file, reported to its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceProblem {
     /// The file, relative to the yard.
     pub source: String,
-    /// Line and column, where they are known.
-    pub place: Option<(u32, u32)>,
+    /// Line and column, if known.
+    pub position: Option<(u32, u32)>,
     pub message: String,
     pub hint: Option<String>,
     pub severity: Severity,
@@ -83,11 +83,11 @@ pub struct SourceProblem {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The tool is not there.
+    /// The tool is not loaded.
     Error,
-    /// The tool is there, but something about it will surprise.
+    /// The tool is loaded but may not behave as its author expects.
     Warning,
-    /// Nothing is wrong; the owner should know all the same.
+    /// For information only.
     Note,
 }
 
@@ -114,7 +114,7 @@ pub struct Snapshot {
 #[derive(Default)]
 pub struct Registry {
     current: ArcSwap<Snapshot>,
-    /// Counts the listings that clients were shown.
+    /// The version of the visible tool list.
     listing: watch::Sender<u64>,
 }
 
@@ -131,22 +131,22 @@ impl Registry {
         self.current.store(Arc::new(snapshot));
     }
 
-    /// A number that is another one whenever the list of tools, as a client sees it, is.
+    /// Incremented whenever the visible tool list changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.listing.subscribe()
     }
 
-    /// Tells those who wait for it that the list is another one.
+    /// Notifies subscribers that the visible tool list changed.
     pub(crate) fn listing_changed(&self) {
         self.listing.send_modify(|count| *count += 1);
     }
 
-    /// The tool of that name, exposed or canonical. The caller keeps this version whatever a reload does.
+    /// The tool with this exposed or canonical name. A reload does not change the returned version.
     pub fn find(&self, name: &str) -> Option<Arc<Entry>> {
         self.current.load().by_name.get(name).cloned()
     }
 
-    /// The same, or an error that names the nearest tool there is.
+    /// The same, or an error that suggests the most similar name.
     pub fn require(&self, name: &str) -> Result<Arc<Entry>, Error> {
         self.find(name).ok_or_else(|| {
             let shown: String = escape_control(name).chars().take(100).collect();
@@ -164,7 +164,7 @@ impl Registry {
 }
 
 impl Snapshot {
-    /// `candidates` come in load order: where two claim one name, the first stays and the second is reported.
+    /// `candidates` are in load order: on a name collision the first is loaded and the second reported.
     pub fn build(candidates: Vec<Candidate>, problems: Vec<SourceProblem>) -> Snapshot {
         let mut snapshot = Snapshot { problems, ..Snapshot::default() };
         for Candidate { entry, enabled } in candidates {
@@ -186,7 +186,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// Every callable tool, by canonical name.
+    /// Every callable tool, sorted by canonical name.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
@@ -199,7 +199,7 @@ impl Snapshot {
         &self.problems
     }
 
-    /// The loaded name nearest to one that is not there.
+    /// The loaded name most similar to an unknown one.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let names = || self.by_name.keys().map(AsRef::as_ref);
         // People forget the module more often than they mistype the tool.
@@ -211,7 +211,7 @@ impl Snapshot {
 fn collision(spec: &ToolSpec, name: &str, first: &Entry) -> SourceProblem {
     SourceProblem {
         source: spec.source.clone(),
-        place: None,
+        position: None,
         message: format!(
             "the name '{name}' is already taken by {}; {} is not loaded",
             first.spec.source, spec.source

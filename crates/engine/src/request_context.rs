@@ -1,13 +1,13 @@
-//! On whose behalf something that is no tool call is done: who asks, from where, and who can be asked back.
+//! The context of a request that is not a tool call: identity, edge, trace, and the caller for questions.
 
 use std::future::Future;
 use std::pin::Pin;
 use toolyard_protocol::{Call, Caller, Edge, Error, Id, Identity, Payload, TraceContext};
 
-/// What a resource or prompt may yield. Dropping it stops the work.
+/// The result of a resource, prompt or task request. Dropping it stops the work.
 pub type RequestFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Resources and prompts may be made by tools; what such a call needs is here.
+/// Everything that a tool call made for the request needs: tools may produce resources and prompts.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
     pub identity: &'a Identity,
@@ -17,7 +17,7 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// The call of the tool that makes the resource or prompt.
+    /// A call of the tool that produces the resource or prompt.
     pub fn call(&self, id: Id, tool: impl Into<String>, arguments: Payload) -> Call {
         Call {
             identity: self.identity.clone(),

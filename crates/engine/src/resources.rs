@@ -1,8 +1,8 @@
-//! What clients can read, write and watch. Edges see this trait; the yard's files, artifacts, job results and upstream
-//! servers stand behind it.
+//! Resources that clients can read, write and watch. Edges use this trait; the yard's files, artifacts, job
+//! results and upstream servers implement it.
 //!
-//! Errors: an address that is not there, or not for this caller, is `ErrorKind::ResourceNotFound`; a cursor that was
-//! not given out is `ErrorKind::InvalidInput`; what a root does not allow is `ErrorKind::Forbidden`.
+//! Errors: a URI that does not exist or is hidden from this caller is `ErrorKind::ResourceNotFound`; an
+//! unknown cursor is `ErrorKind::InvalidInput`; what a root does not allow is `ErrorKind::Forbidden`.
 
 mod combined;
 mod gated;
@@ -20,13 +20,13 @@ use toolyard_protocol::{
 };
 
 pub trait Resources: Send + Sync {
-    /// Whether there can be any; an edge that has none does not advertise them.
+    /// Whether resources are supported; edges advertise the capability only if so.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// Whether addresses, or templates, that begin like this one are this source's. Of several sources the first that
-    /// says so is asked, and no other.
+    /// Whether this URI or template belongs to this source. Of several sources, only the first that claims it
+    /// is used.
     fn claims(&self, _uri: &str) -> bool {
         true
     }
@@ -34,60 +34,51 @@ pub trait Resources: Send + Sync {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<Resource>>;
 
     fn templates<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<ResourceTemplate>>;
 
-    /// A resource that a tool makes may ask its caller.
-    fn read<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>)
-    -> RequestFuture<'a, ReadResult>;
+    /// A resource produced by a tool may ask the caller for input.
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult>;
 
-    /// Replaces the content of `part.uri`, or makes it.
-    fn write<'a>(
-        &'a self,
-        part: ResourceContents,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ()>;
+    /// Replaces the content of `part.uri`, or creates it.
+    fn write<'a>(&'a self, part: ResourceContents, context: RequestContext<'a>) -> RequestFuture<'a, ()>;
 
-    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()>;
+    fn delete<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ()>;
 
     /// Suggestions for a variable of a template.
     fn complete<'a>(
         &'a self,
         uri_template: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion>;
 
-    /// Begins to watch one address. Its changes appear in [`Resources::changes`] until the watch is dropped; several
-    /// watches of one address are each told of once.
-    fn watch<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, WatchGuard>;
+    /// Starts watching one URI. Its changes appear in [`Resources::changes`] until the guard is dropped; each
+    /// change appears once, however many watches the URI has.
+    fn watch<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, WatchGuard>;
 
-    /// Everything that changes from now on. Who falls behind is told that the list changed.
+    /// All changes from now on. A subscriber that lags behind must assume that the list changed.
     fn changes(&self) -> broadcast::Receiver<ResourceChange>;
 }
 
-/// Keeps a watch going; what is inside is the source's own.
+/// Keeps a watch active; the content is private to the source.
 pub struct WatchGuard(pub Box<dyn Any + Send + Sync>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceChange {
-    /// The content of a watched address.
+    /// The content of a watched URI changed.
     Updated(Arc<str>),
-    /// Which resources and templates there are.
+    /// The list of resources or templates changed.
     List,
 }
 
-/// No resources at all.
+/// Resources are not supported.
 pub struct NoResources(broadcast::Sender<ResourceChange>);
 
 impl Default for NoResources {
@@ -143,15 +134,14 @@ impl Resources for NoResources {
     }
 }
 
-/// The error for an address that is not there.
+/// The error for an unknown URI.
 pub fn not_found(uri: &str) -> Error {
     let shown: String = toolyard_protocol::text::escape_control(uri).chars().take(200).collect();
     Error::new(ErrorKind::ResourceNotFound, format!("there is no resource '{shown}'"))
-        .hint("list the resources and templates to see what there is")
+        .hint("list the resources and templates to see what is available")
 }
 
-/// The error for a cursor that no list gave out.
+/// The error for a cursor that no list returned.
 pub fn unknown_cursor() -> Error {
-    Error::new(ErrorKind::InvalidInput, "this cursor was not given out here")
-        .hint("list from the start, without a cursor")
+    Error::new(ErrorKind::InvalidInput, "unknown cursor").hint("list from the start, without a cursor")
 }

@@ -1,25 +1,25 @@
-//! Jobs as a client follows them after its answer: look, answer a question, cancel. Edges see this trait; the jobs
-//! service stands behind it.
+//! Jobs as a client follows them after its response: get, answer a question, cancel. Edges use this trait;
+//! the job service implements it.
 //!
-//! A job of another caller is as if it were not there.
+//! A job of another caller is reported as not found.
 
 use crate::request_context::RequestFuture;
 use std::time::Duration;
 use toolyard_protocol::{Id, Identity, InputRequest, Job, Outcome, Payload};
 
 pub trait Tasks: Send + Sync {
-    /// Whether calls can go on as jobs; an edge without them does not advertise tasks.
+    /// Whether calls can continue as jobs; edges advertise tasks only if so.
     fn is_available(&self) -> bool {
         true
     }
 
     fn get<'a>(&'a self, id: Id, identity: &'a Identity) -> RequestFuture<'a, Option<Task>>;
 
-    /// Marks the wish and stops the work; `false` when there is no such job. A job that is over stays as it is.
+    /// Requests cancellation and stops the work; `false` when not found. A finished job is unchanged.
     fn cancel<'a>(&'a self, id: Id, identity: &'a Identity) -> RequestFuture<'a, bool>;
 
-    /// Hands answers to the questions with these keys, as JSON in MCP's shape; keys that nobody asked for are left
-    /// aside. `false` when there is no such job.
+    /// Answers the questions with these keys, in MCP's JSON format; unknown keys are ignored. `false` when
+    /// the job is not found.
     fn answer<'a>(
         &'a self,
         id: Id,
@@ -27,34 +27,34 @@ pub trait Tasks: Send + Sync {
         answers: Vec<(String, Payload)>,
     ) -> RequestFuture<'a, bool>;
 
-    /// Jobs whose state, questions or progress changed after the cursor; waits for one, some seconds at most. Without
-    /// a cursor it gives the one of now at once.
+    /// Jobs whose state, questions or progress changed after the cursor; waits some seconds for the first.
+    /// Without a cursor it returns the current one at once.
     fn wait_for_changes(&self, after: Option<u64>) -> RequestFuture<'_, TaskChanges>;
 }
 
-/// What changed, and where to go on.
+/// The changed jobs and the cursor to continue from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskChanges {
     pub cursor: u64,
-    /// `None` when it is no longer known: then any may have.
+    /// `None` when the cursor has expired: any job may have changed.
     pub jobs: Option<Vec<Id>>,
 }
 
-/// A job with what a client may want to know besides its row.
+/// A job with its open questions, outcome and retention.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub job: Job,
-    /// What it waits for, in `JobState::InputRequired`.
+    /// Open questions, in `JobState::InputRequired`.
     pub questions: Vec<InputRequest>,
-    /// The end, in `Complete` and `Failed`.
+    /// Present when the job has finished.
     pub outcome: Option<Outcome>,
-    /// How long a finished job is kept; none means for ever.
+    /// How long the job is kept; `None` means forever.
     pub ttl: Option<Duration>,
-    /// How often it is worth asking.
+    /// The interval at which clients should poll.
     pub poll_interval: Duration,
 }
 
-/// No jobs: every call is answered in its request.
+/// Jobs are not supported: every call is answered in its request.
 pub struct NoTasks;
 
 impl Tasks for NoTasks {

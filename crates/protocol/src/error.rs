@@ -47,6 +47,16 @@ impl Error {
         Error { kind, message: message.into(), hint: None, correlation_id: None, details: Box::default() }
     }
 
+    /// The properties of the whole value are the arguments, and are called so.
+    pub fn invalid_arguments(of: &str, mut violations: Vec<Violation>) -> Error {
+        for violation in violations.iter_mut().filter(|violation| violation.pointer.is_empty()) {
+            if let Some((what @ ("missing" | "unknown"), name)) = violation.message.split_once(" property ") {
+                violation.message = format!("{what} argument {name}");
+            }
+        }
+        Error::invalid(ErrorKind::InvalidInput, format!("invalid arguments for {of}"), violations)
+    }
+
     /// `what` is invalid: the first violation is in the message, all are in the details.
     pub fn invalid(kind: ErrorKind, what: String, violations: Vec<Violation>) -> Error {
         let first = violations.first().map_or(String::new(), |violation| match violation.pointer.as_str() {

@@ -1,8 +1,8 @@
-//! Serves the Model Context Protocol: with a handshake and sessions (2024-11-05 to 2025-11-25), or without either
-//! (2026-07-28), on one endpoint, on stdio, on a WebSocket and on legacy HTTP+SSE.
+//! Serves the Model Context Protocol: with a handshake and sessions (2024-11-05 to 2025-11-25), or without
+//! either (2026-07-28), on one endpoint, on stdio, on a WebSocket and on legacy HTTP+SSE.
 //!
-//! `transport` carries messages; `session` (with a handshake) and `stateless` are the two eras; `methods` does what
-//! is asked, the same for both.
+//! `transport` carries messages; `session` (with a handshake) and `stateless` are the two eras; `methods`
+//! implements the methods for both.
 
 mod methods;
 mod running_calls;
@@ -28,10 +28,10 @@ use toolyard_engine::{Engine, NoPrompts, NoResources, NoTasks, Prompts, Resource
 use toolyard_wire::mcp::initialize::ServerCapabilities;
 use transport::http::HeaderMirrorCache;
 
-/// How long what was cancelled may take to stop.
+/// How long cancelled calls may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What there is besides tools.
+/// The services besides tools.
 #[derive(Clone)]
 pub struct Services {
     pub resources: Arc<dyn Resources>,
@@ -39,19 +39,19 @@ pub struct Services {
     pub tasks: Arc<dyn Tasks>,
 }
 
-/// Bounds of what clients can make us remember.
+/// Limits of the state that clients can create.
 #[derive(Clone, Debug)]
 pub struct McpOptions {
     pub max_sessions: usize,
-    /// A session without a request, a running call or an open stream for so long is forgotten.
+    /// A session without a request, a running call or an open stream for this long is closed.
     pub session_idle: Duration,
-    /// Calls of stateless clients that wait for an answer.
+    /// Calls of stateless clients that wait for answers.
     pub max_parked: usize,
     pub park_for: Duration,
-    /// Messages that may wait for a client that reads slowly; beyond them notifications are left out and answers wait.
+    /// Queued messages of a slow client; beyond this notifications are dropped and responses wait.
     pub max_queued: usize,
     pub max_queued_bytes: usize,
-    /// Seals what stateless clients carry for us; the same after a restart, where that is wanted.
+    /// Authenticates `requestState`; keep it across restarts so that the state stays valid.
     pub key: [u8; 32],
 }
 
@@ -98,7 +98,7 @@ impl Mcp {
         self.stopping.send_replace(true);
     }
 
-    /// Cancels whatever still runs or waits, and gives it a moment to stop.
+    /// Cancels all running and parked calls, and waits briefly until they have stopped.
     pub async fn close(&self) {
         self.parked.clear();
         let sessions = self.sessions.clear();
@@ -140,7 +140,7 @@ impl McpOptions {
     }
 }
 
-/// Nothing here panics while it holds a lock, so a poisoned one is as good as another.
+/// Nothing here panics while it holds a lock, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

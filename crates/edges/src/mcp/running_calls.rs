@@ -1,4 +1,4 @@
-//! What runs now for one client, so that it can be cancelled by its request id.
+//! The running calls of one client, cancellable by request id.
 
 use crate::mcp::lock;
 use std::future::Future;
@@ -15,13 +15,13 @@ pub(super) struct RunningCalls(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     next: u64,
-    /// A client may use one id several times: each is a call of its own.
+    /// A client may reuse an id: each use is a separate call.
     running: Vec<(u64, RequestId, AbortHandle)>,
     closed: bool,
 }
 
 impl RunningCalls {
-    /// Runs the work until it ends or is cancelled; `false` when there are too many already.
+    /// Runs `work` until it ends or is cancelled; `false` when too many calls are running.
     pub fn spawn(&self, id: RequestId, work: impl Future<Output = ()> + Send + 'static) -> bool {
         let mut table = lock(&self.0);
         if table.closed || table.running.len() >= MAX_RUNNING {
@@ -30,7 +30,7 @@ impl RunningCalls {
         table.next += 1;
         let key = table.next;
         let done = RemoveOnDrop { table: self.0.clone(), key };
-        // The lock is held until the handle is in the table, so that `RemoveOnDrop` cannot come first.
+        // The lock is held until the handle is in the table, so that `RemoveOnDrop` cannot run first.
         let task = tokio::spawn(async move {
             let _done = done;
             work.await;
@@ -56,7 +56,7 @@ impl RunningCalls {
         !lock(&self.0).running.is_empty()
     }
 
-    /// Cancels everything; nothing can be started afterwards.
+    /// Cancels all calls; no new one can start afterwards.
     pub fn close(&self) {
         let handles: Vec<AbortHandle> = {
             let mut table = lock(&self.0);
@@ -67,7 +67,7 @@ impl RunningCalls {
     }
 }
 
-/// Takes the call out of the table, however it ends.
+/// Removes the call from the table, however it ends.
 struct RemoveOnDrop {
     table: Arc<Mutex<Table>>,
     key: u64,

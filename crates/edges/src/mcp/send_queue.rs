@@ -1,6 +1,6 @@
 //! Outgoing messages of one connection: bounded in number, bytes and time.
 //!
-//! Responses wait for room. Notifications never wait: the oldest are dropped, so a slow client misses some.
+//! Responses wait for space. Notifications never wait: the oldest are dropped, so a slow client misses some.
 //! When the client reads nothing for too long, the connection is closed.
 
 use crate::mcp::lock;
@@ -22,14 +22,14 @@ pub(super) struct Bounds {
     pub messages: usize,
     /// One message alone may be larger.
     pub bytes: usize,
-    /// How long nothing may be taken while someone waits for room.
+    /// How long the client may read nothing while a sender waits for space.
     pub stall_timeout: Duration,
 }
 
 struct State {
     queued: VecDeque<QueuedMessage>,
     bytes: usize,
-    /// What runs and will be answered.
+    /// Bytes reserved by running requests.
     reserved: usize,
     closed: Option<CloseReason>,
 }
@@ -39,27 +39,27 @@ struct QueuedMessage {
     notification: bool,
 }
 
-/// Why nothing more comes.
+/// Why the queue was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CloseReason {
     /// Closed after the last message.
     Finished,
-    /// The client takes nothing.
+    /// The client reads nothing.
     TooSlow,
 }
 
-/// Room for work that runs, until it is dropped.
+/// Space reserved for a running request, until it is dropped.
 pub(super) struct Reservation {
     send_queue: Arc<SendQueue>,
     bytes: usize,
 }
 
-/// Why there is no room.
+/// Why no space was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReserveError {
     /// The queue is closed.
     Closed,
-    /// What runs takes it all.
+    /// Running requests hold all the space.
     Busy,
 }
 
@@ -76,13 +76,13 @@ impl SendQueue {
         SendQueue { bounds, state: Mutex::new(state), enqueued: Notify::new(), dequeued: Notify::new() }
     }
 
-    /// A notification: it is left out when responses alone fill the queue.
+    /// Sends a notification; it is dropped when responses alone fill the queue.
     pub fn try_send(&self, message: impl Into<Bytes>) {
         self.push(&message.into(), true);
     }
 
-    /// Whoever starts new work asks first, so that work and its results do not pile up outside: what runs counts as if it
-    /// waited here. Waits for room.
+    /// Back-pressure: a new request reserves space before it starts, so that running requests count like
+    /// queued messages. Waits for space.
     pub async fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, ReserveError> {
         loop {
             let dequeued = self.dequeued.notified();
@@ -108,10 +108,10 @@ impl SendQueue {
         }
     }
 
-    /// Waits for room; `false` when the queue is closed.
+    /// Waits for space; `false` when the queue is closed.
     pub async fn send(&self, message: Bytes) -> bool {
         loop {
-            // Made before looking, so that no room is missed.
+            // Created before the check, so that no wake-up is missed.
             let dequeued = self.dequeued.notified();
             match self.push(&message, false) {
                 PushResult::Queued => return true,
@@ -125,7 +125,7 @@ impl SendQueue {
         }
     }
 
-    /// The next message, or why there is none. Nothing is lost when the future is dropped.
+    /// The next message, or why the queue was closed. Cancel-safe.
     pub async fn next(&self) -> Result<Bytes, CloseReason> {
         loop {
             let enqueued = self.enqueued.notified();
@@ -134,7 +134,7 @@ impl SendQueue {
                 if let Some(first) = state.queued.pop_front() {
                     state.bytes -= first.message.len();
                     if state.queued.is_empty() {
-                        // A burst leaves no large queue behind.
+                        // Frees the memory of a burst.
                         state.queued = VecDeque::new();
                     }
                     drop(state);
@@ -153,7 +153,7 @@ impl SendQueue {
         lock(&self.state).queued.is_empty()
     }
 
-    /// Nothing more is taken in. What waits is still given out, unless it is too late for that.
+    /// Refuses new messages. Queued ones are still delivered, unless the client is too slow.
     pub fn close(&self, reason: CloseReason) {
         let mut state = lock(&self.state);
         state.closed = state.closed.or(Some(reason));
@@ -206,7 +206,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { messages: 3, bytes: 100, stall_timeout: Duration::from_millis(50) };
 
     #[tokio::test]
-    async fn the_oldest_notification_makes_room_and_answers_stay() {
+    async fn the_oldest_notification_is_dropped_and_responses_stay() {
         let send_queue = SendQueue::new(BOUNDS);
         assert!(send_queue.send("answer".into()).await);
         for number in 0..10 {
@@ -223,17 +223,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_bounded_and_whoever_answers_waits() {
+    async fn bytes_are_bounded_and_responses_wait() {
         let send_queue = SendQueue::new(Bounds { stall_timeout: Duration::from_secs(20), ..BOUNDS });
-        assert!(send_queue.send(vec![b'a'; 500].into()).await, "one alone may be larger");
+        assert!(send_queue.send(vec![b'a'; 500].into()).await, "a single message may be larger");
         send_queue.try_send(b"n".to_vec());
         let (sent, dequeued) = tokio::join!(send_queue.send("b".into()), send_queue.next());
         assert!(sent && dequeued.is_ok_and(|message| message.len() == 500));
-        assert_eq!(send_queue.next().await, Ok("b".into()), "the notification found no room");
+        assert_eq!(send_queue.next().await, Ok("b".into()), "the notification was dropped");
     }
 
     #[tokio::test]
-    async fn a_line_that_nobody_reads_is_cut() {
+    async fn a_connection_that_is_not_read_is_closed() {
         let send_queue = SendQueue::new(BOUNDS);
         for _ in 0..3 {
             assert!(send_queue.send("x".into()).await);
@@ -244,15 +244,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_runs_takes_room_until_it_is_done() {
+    async fn a_running_request_holds_its_space_until_it_ends() {
         let send_queue = Arc::new(SendQueue::new(BOUNDS));
-        let first = send_queue.reserve(500).await.expect("one alone may be larger");
+        let first = send_queue.reserve(500).await.expect("a single message may be larger");
         assert_eq!(send_queue.reserve(1).await.err(), Some(ReserveError::Busy), "the reader is not to blame");
         drop(first);
         let both = (send_queue.reserve(50).await, send_queue.reserve(50).await);
         assert!(both.0.is_ok() && both.1.is_ok());
         drop(both);
         assert!(send_queue.send(vec![b'a'; 90].into()).await);
-        assert_eq!(send_queue.reserve(50).await.err(), Some(ReserveError::Closed), "nobody reads");
+        assert_eq!(send_queue.reserve(50).await.err(), Some(ReserveError::Closed), "not read");
     }
 }

@@ -1,4 +1,4 @@
-//! Hostile and careless clients: what is refused, and what is bounded.
+//! Hostile and careless clients: invalid messages and limits.
 
 use crate::client::{Client, request, stateless};
 use crate::server::Server;
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_with_the_right_code() {
+async fn invalid_messages_are_refused_with_the_right_code() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let deep = format!(
@@ -49,7 +49,7 @@ async fn sessions_are_bounded_in_number_and_time() {
     }
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let refused = client.send("POST", &[], request(0, "initialize", params).to_string().as_bytes()).await;
-    assert_eq!(refused.status, 503, "none of them is idle long enough to be thrown out");
+    assert_eq!(refused.status, 503, "no session is idle long enough to be evicted");
     client.send("DELETE", &[("mcp-session-id", &sessions[0])], b"").await;
     client.initialize("2025-11-25", json!({})).await;
     let short = Server::with(|options| options.session_idle = Duration::from_millis(50)).await;
@@ -57,7 +57,7 @@ async fn sessions_are_bounded_in_number_and_time() {
     let session = client.initialize("2025-11-25", json!({})).await;
     let ping = request(1, "ping", json!({}));
     let forgotten = async {
-        // Idle connections are closed; each look is one of its own.
+        // Idle connections are closed, so each check opens a new one.
         while short.client().await.ask(&session, &ping).await.status != 404 {
             tokio::time::sleep(Duration::from_secs(6)).await;
         }
@@ -66,7 +66,7 @@ async fn sessions_are_bounded_in_number_and_time() {
 }
 
 #[tokio::test]
-async fn parked_calls_are_bounded_and_the_oldest_leaves() {
+async fn parked_calls_are_bounded_and_the_oldest_is_cancelled() {
     let server = Server::with(|options| options.max_parked = 2).await;
     let mut client = server.client().await;
     let mut states = Vec::new();
@@ -87,7 +87,7 @@ async fn parked_calls_are_bounded_and_the_oldest_leaves() {
 }
 
 #[tokio::test]
-async fn web_pages_are_kept_out() {
+async fn requests_from_web_pages_are_refused() {
     let server = Server::start().await;
     let body = request(1, "ping", json!({})).to_string();
     let mut client = Client::connect(&server.address).await;
@@ -96,7 +96,7 @@ async fn web_pages_are_kept_out() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_cut_off() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let server = Server::start().await;
     let filler = "x".repeat(60 << 10);
     let body =

@@ -1,4 +1,4 @@
-//! HTTP/1.1 and server-sent events by hand, so that a test says exactly what goes over the wire.
+//! HTTP/1.1 and server-sent events by hand, so that a test controls every byte on the wire.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Client {
     stream: BufReader<TcpStream>,
 }
 
-/// An answer; the body of a stream is still to be read.
+/// A response; the body of a stream is not read yet.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -59,7 +59,7 @@ impl Client {
         Client { address: address.to_owned(), stream: BufReader::new(stream) }
     }
 
-    /// Sends a request and reads its head, and its body unless that is a stream.
+    /// Sends a request and reads the head of the response, and its body unless that is a stream.
     pub async fn send(&mut self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.write(method, headers, body).await;
         tokio::time::timeout(TIMEOUT, self.read()).await.expect("no answer")
@@ -110,7 +110,7 @@ impl Client {
         line.trim_end_matches(['\r', '\n']).to_owned()
     }
 
-    /// The next event of the stream that was just answered; `None` at its end.
+    /// The next event of the open stream; `None` at its end.
     pub async fn event(&mut self) -> Option<Event> {
         tokio::time::timeout(TIMEOUT, self.next_event()).await.expect("no event")
     }
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// A request as 2026-07-28 demands it.
+    /// A request of revision 2026-07-28.
     pub async fn call(&mut self, method: &str, params: Value) -> Answer {
         self.call_with(json!({}), method, params).await
     }
@@ -164,7 +164,7 @@ impl Client {
         self.send("POST", &[("mcp-session-id", session)], body.to_string().as_bytes()).await
     }
 
-    /// Opens a session and gives its id.
+    /// Opens a session and returns its id.
     pub async fn initialize(&mut self, version: &str, capabilities: Value) -> String {
         let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
         let answer = self.send("POST", &[], request(0, "initialize", params).to_string().as_bytes()).await;
@@ -181,7 +181,7 @@ pub fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// A request with everything that 2026-07-28 wants in `_meta`.
+/// A request with the `_meta` that revision 2026-07-28 requires.
 pub fn stateless(id: u64, capabilities: Value, method: &str, mut params: Value) -> Value {
     let meta = params.as_object_mut().unwrap().entry("_meta").or_insert_with(|| json!({}));
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");

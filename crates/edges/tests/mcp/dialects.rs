@@ -1,10 +1,10 @@
-//! The MCP 1.0 dialect in detail, and what of it is open to standard clients.
+//! The MCP 1.0 dialect, and which of its methods standard clients may use.
 
 use crate::client::{Client, request};
 use crate::server::Server;
 use serde_json::{Value, json};
 
-/// A session, and how it asks.
+/// A session of a test client.
 struct Session {
     client: Client,
     id: String,
@@ -40,7 +40,7 @@ impl Session {
 }
 
 #[tokio::test]
-async fn the_first_dialect_has_lists_without_pages() {
+async fn the_1_0_dialect_has_lists_without_pages() {
     let server = Server::with_resources().await;
     let mut session = Session::v1(&server, true).await;
     for method in ["tools/list", "resources/list", "resources/template", "prompt/list", "prompts/list"] {
@@ -48,11 +48,11 @@ async fn the_first_dialect_has_lists_without_pages() {
         assert!(answer["result"].as_array().is_some_and(|list| !list.is_empty()), "{method}: {answer}");
     }
     let answer = session.ask("ping", json!({})).await;
-    assert_eq!(answer["result"], json!({}), "what it does not change is as ever");
+    assert_eq!(answer["result"], json!({}), "other methods are unchanged");
 }
 
 #[tokio::test]
-async fn no_other_version_has_that_spelling() {
+async fn only_version_1_0_is_accepted_in_that_spelling() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let params = json!({"protocol_version": "2.0", "capabilities": {}});
@@ -63,7 +63,7 @@ async fn no_other_version_has_that_spelling() {
 }
 
 #[tokio::test]
-async fn who_wants_no_notifications_gets_those_it_subscribed_to_alone() {
+async fn a_client_without_notifications_gets_only_those_it_subscribed_to() {
     let server = Server::with_resources().await;
     let mut session = Session::v1(&server, false).await;
     let uri = session.ask("resources/list", json!({})).await["result"][0]["uri"].clone();
@@ -75,9 +75,9 @@ async fn who_wants_no_notifications_gets_those_it_subscribed_to_alone() {
     server.reload("echo");
     server.prompts.touch();
     server.resources.touch(uri.as_str().unwrap());
-    let told = stream.event().await.unwrap().json();
-    assert_eq!(told["method"], "notification/resources/updated", "{told}");
-    assert_eq!((&told["result"]["uri"], &told["id"]), (&uri, &json!(1)), "{told}");
+    let notification = stream.event().await.unwrap().json();
+    assert_eq!(notification["method"], "notification/resources/updated", "{notification}");
+    assert_eq!((&notification["result"]["uri"], &notification["id"]), (&uri, &json!(1)), "{notification}");
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn closed_ends_a_session_in_either_spelling() {
     }
 }
 
-/// C5: what a dialect calls an error is carried in results and data; the codes stay JSON-RPC's and MCP's own.
+/// Errors of a dialect are carried in results and data; the codes are those of JSON-RPC and MCP.
 #[tokio::test]
 async fn no_dialect_defines_json_rpc_codes_of_its_own() {
     let server = Server::with_resources().await;

@@ -1,4 +1,4 @@
-//! Messages with a `Content-Length` on pipes: what is too long, cut off or no header at all.
+//! The framed dialect on stdio: messages that are too long or truncated, and invalid headers.
 
 use crate::client::request;
 use crate::server::engine;
@@ -10,7 +10,7 @@ use toolyard_wire::framing::{self, Decoder, Frame};
 
 const MOST: usize = 1000;
 
-/// Everything that is answered to these bytes, after which the input ends.
+/// All responses to these bytes, after which the input ends.
 async fn answers(bytes: &[u8]) -> Vec<Value> {
     let (engine, _, folder) = engine();
     let mcp = Mcp::new(engine, Services::default(), McpOptions::new([1; 32]));
@@ -31,7 +31,7 @@ async fn answers(bytes: &[u8]) -> Vec<Value> {
         let Frame::Body(body) = frame else { panic!("{frame:?}") };
         found.push(serde_json::from_slice(&body).unwrap());
     }
-    assert!(decoder.is_at_frame_boundary(), "the last answer is not whole");
+    assert!(decoder.is_at_frame_boundary(), "the last response is incomplete");
     found
 }
 
@@ -49,7 +49,7 @@ async fn a_message_over_the_limit_is_refused_and_the_next_one_answered() {
 }
 
 #[tokio::test]
-async fn what_breaks_the_framing_ends_the_conversation_with_the_reason() {
+async fn invalid_framing_ends_the_connection_with_the_reason() {
     let long = format!("X: {}", "a".repeat(9000));
     for (bytes, reason) in [
         ("hello\r\n\r\n", "is not a header"),
@@ -69,8 +69,8 @@ async fn what_breaks_the_framing_ends_the_conversation_with_the_reason() {
 async fn batches_and_other_methods_are_refused_and_notifications_are_not_answered() {
     let list = framing::write(b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"mcp.discover\"}]");
     let other = framing::write(request(2, "tools/list", json!({})).to_string().as_bytes());
-    let told = framing::write(b"{\"jsonrpc\":\"2.0\",\"method\":\"mcp.discover\"}");
-    let answers = answers(&[list, other, told].concat()).await;
+    let notification = framing::write(b"{\"jsonrpc\":\"2.0\",\"method\":\"mcp.discover\"}");
+    let answers = answers(&[list, other, notification].concat()).await;
     let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["code"]).collect();
     assert_eq!(codes, [&json!(-32600), &json!(-32601)]);
 }

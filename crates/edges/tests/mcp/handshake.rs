@@ -1,4 +1,4 @@
-//! Sessions: their beginning and end, what goes on in them, and coming back to a stream.
+//! Sessions: handshake and end, calls and questions, resumed streams.
 
 use crate::client::request;
 use crate::server::{Server, eventually};
@@ -11,7 +11,7 @@ fn call(id: u64, tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_revision_gets_its_own_words() {
+async fn every_revision_gets_its_own_format() {
     let server = Server::start().await;
     for (version, structured, annotated) in [
         ("2024-11-05", false, false),
@@ -53,7 +53,7 @@ async fn a_session_is_needed_and_ends_when_it_is_deleted() {
     let session = client.initialize("2025-11-25", json!({})).await;
     assert_eq!(session.len(), 32);
     assert_eq!(client.ask(&session, &list).await.status, 200);
-    // What runs in it is cancelled with it.
+    // The end of the session cancels its calls.
     let mut other = server.client().await;
     other
         .write("POST", &[("mcp-session-id", &session)], call(2, "hang", json!({})).to_string().as_bytes())
@@ -69,7 +69,7 @@ async fn a_session_is_needed_and_ends_when_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn questions_are_requests_of_ours_on_the_stream_of_the_call() {
+async fn questions_are_requests_on_the_stream_of_the_call() {
     let server = Server::start().await;
     let (mut client, mut other) = (server.client().await, server.client().await);
     let session = client.initialize("2025-06-18", json!({"elicitation": {}})).await;
@@ -86,7 +86,7 @@ async fn questions_are_requests_of_ours_on_the_stream_of_the_call() {
     let done = client.event().await.unwrap().json();
     assert_eq!(done["result"]["structuredContent"]["hello"], "Ada");
     assert!(client.event().await.is_none());
-    // A client that refuses: the tool hears why.
+    // A client that refuses: the tool gets the reason.
     client.ask(&session, &call(2, "ask_name", json!({}))).await;
     let asked = client.event().await.unwrap().json();
     let refusal = json!({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -1, "message": "not now"}});
@@ -94,7 +94,7 @@ async fn questions_are_requests_of_ours_on_the_stream_of_the_call() {
     let done = client.event().await.unwrap().json();
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("not now"), "{done}");
     assert!(client.event().await.is_none());
-    // Without the capability it is not even asked.
+    // A client without the capability is not asked.
     let session = client.initialize("2025-06-18", json!({})).await;
     let done = client.ask(&session, &call(1, "ask_name", json!({}))).await.json();
     assert_eq!(done["result"]["isError"], true);
@@ -110,12 +110,12 @@ async fn log_and_progress_follow_what_the_client_wants() {
     assert_eq!(client.ask(&session, &level("error")).await.json()["result"], json!({}));
     let mut steps = call(1, "steps", json!({}));
     let answer = client.ask(&session, &steps).await;
-    assert!(!answer.is_stream(), "nothing to say before the end");
+    assert!(!answer.is_stream(), "no messages before the response");
     client.ask(&session, &level("debug")).await;
     steps["params"]["_meta"] = json!({"progressToken": "p"});
     assert!(client.ask(&session, &steps).await.is_stream());
     let first = client.event().await.unwrap();
-    assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(1000)), "a place to come back to");
+    assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(1000)), "an event id to resume from");
     let mut methods = Vec::new();
     while let Some(event) = client.event().await {
         assert!(event.id.is_some());
@@ -127,11 +127,11 @@ async fn log_and_progress_follow_what_the_client_wants() {
 }
 
 #[tokio::test]
-async fn a_lost_stream_is_resumed_where_it_broke() {
+async fn a_lost_stream_is_resumed_after_the_last_event() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let session = client.initialize("2025-11-25", json!({})).await;
-    // The tool itself sends its client away.
+    // The tool itself disconnects the client.
     assert!(client.ask(&session, &call(1, "leave", json!({}))).await.is_stream());
     let first = client.event().await.unwrap();
     let id = first.id.unwrap();
@@ -142,7 +142,7 @@ async fn a_lost_stream_is_resumed_where_it_broke() {
     assert!(answer.is_stream());
     assert_eq!(again.event().await.unwrap().json()["result"]["structuredContent"], json!({"back": true}));
     assert!(again.event().await.is_none());
-    // The connection breaks in the middle: the call goes on, and what was missed is sent again.
+    // The connection is lost during the call: the call continues, and missed events are sent again.
     let mut steps = call(2, "steps", json!({}));
     steps["params"]["_meta"] = json!({"progressToken": 1});
     client.ask(&session, &steps).await;
@@ -170,7 +170,7 @@ async fn cancelled_requests_are_stopped_and_not_answered() {
         .write("POST", &[("mcp-session-id", &session)], call(7, "hang", json!({})).to_string().as_bytes())
         .await;
     eventually("started", || server.counts.started.load(Ordering::SeqCst) == 1).await;
-    // Going away is not cancelling.
+    // A disconnect does not cancel.
     drop(client);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(server.counts.stopped.load(Ordering::SeqCst), 0);
@@ -208,7 +208,7 @@ async fn batches_belong_to_one_revision() {
 }
 
 #[tokio::test]
-async fn the_general_stream_tells_of_changes_and_only_the_newest_is_served() {
+async fn the_notification_stream_reports_changes_and_only_the_newest_is_served() {
     let server = Server::start().await;
     let (mut client, mut newer) = (server.client().await, server.client().await);
     let session = client.initialize("2025-11-25", json!({})).await;

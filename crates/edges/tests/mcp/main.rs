@@ -1,4 +1,4 @@
-//! The MCP edge over real sockets and pipes, in front of a real engine with tools that talk.
+//! The MCP edge over real sockets and pipes, with a real engine and interactive tools.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const BOTH: [bool; 2] = [true, false];
 
-/// One answer, with a handshake or without.
+/// One response, with a handshake or without.
 async fn ask(server: &Server, stateless: bool, method: &str, params: Value) -> Value {
     let mut client = server.client().await;
     if stateless {
@@ -17,7 +17,7 @@ async fn ask(server: &Server, stateless: bool, method: &str, params: Value) -> V
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_with_hints_for_those_who_know_them() {
+async fn lists_have_pages_and_cache_hints_where_the_revision_has_them() {
     let server = Server::with_resources().await;
     for stateless in BOTH {
         let first = ask(&server, stateless, "resources/list", json!({})).await["result"].clone();
@@ -130,7 +130,7 @@ async fn resources_are_written_and_deleted_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn watched_resources_are_told_to_those_who_watch() {
+async fn updates_of_watched_resources_are_sent_to_subscribers() {
     let server = Server::with_resources().await;
     let (mut client, mut stream) = (server.client().await, server.client().await);
     let session = client.initialize("2025-11-25", json!({})).await;
@@ -150,14 +150,14 @@ async fn watched_resources_are_told_to_those_who_watch() {
     server.resources.touch("test://static-text");
     server.resources.touch("test://watched-resource");
     for stream in [&mut stream, &mut listener] {
-        let told = stream.event().await.unwrap().json();
-        assert_eq!(told["method"], "notifications/resources/updated");
-        assert_eq!(told["params"]["uri"], "test://watched-resource");
+        let notification = stream.event().await.unwrap().json();
+        assert_eq!(notification["method"], "notifications/resources/updated");
+        assert_eq!(notification["params"]["uri"], "test://watched-resource");
     }
     client.ask(&session, &watch("resources/unsubscribe", "test://watched-resource")).await;
     server.resources.touch("test://watched-resource");
     assert_eq!(listener.event().await.unwrap().json()["method"], "notifications/resources/updated");
-    // Different sources keep no order among each other, so this comes after.
+    // Changes of different sources have no common order, so this comes after.
     server.prompts.touch();
     for stream in [&mut stream, &mut listener] {
         assert_eq!(stream.event().await.unwrap().json()["method"], "notifications/prompts/list_changed");

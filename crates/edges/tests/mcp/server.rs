@@ -1,4 +1,4 @@
-//! A server on a free port over an engine of its own, stopped and removed when dropped.
+//! A server on a free port with its own engine, stopped and removed on drop.
 
 use crate::client::Client;
 use crate::services::{TestPrompts, TestResources};
@@ -79,7 +79,7 @@ impl Server {
         Client::connect(&self.address).await
     }
 
-    /// Another list of tools, as after a reload.
+    /// Replaces the tool list, as a reload does.
     pub fn reload(&self, leave_out: &str) {
         let mut candidates = tools::all(&self.counts);
         candidates.retain(|candidate| candidate.entry.spec.exposed.as_str() != leave_out);
@@ -130,7 +130,7 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
     )
 }
 
-/// Asks again and again until the answer is yes.
+/// Polls until the condition holds.
 pub async fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
     let asked = async {
         while !ask() {

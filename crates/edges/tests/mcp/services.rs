@@ -1,4 +1,4 @@
-//! A few resources and prompts, with changes that a test can make.
+//! A few resources and prompts, with changes that a test can trigger.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Resources for TestResources {
             Some("two") => {
                 Ok(Page { items: vec![resource("watched-resource", "text/plain")], next: None, cache_policy })
             }
-            Some(_) => Err(Error::new(ErrorKind::InvalidInput, "this cursor was not given out here")),
+            Some(_) => Err(Error::new(ErrorKind::InvalidInput, "unknown cursor")),
         })
     }
 
@@ -99,17 +99,12 @@ impl Resources for TestResources {
         }])))
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ReadResult> {
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
         Box::pin(async move {
             if uri == "test://asking" {
                 let params = r#"{"message":"m","requestedSchema":{"type":"object","properties":{}}}"#;
                 let body = InputRequestBody::Elicit(Payload::json(params));
-                let answer =
-                    request_context.caller.request_input(InputRequest { key: "what".into(), body }).await?;
+                let answer = context.caller.request_input(InputRequest { key: "what".into(), body }).await?;
                 let text = String::from_utf8(answer.0.bytes().to_vec()).unwrap();
                 let part =
                     ResourceContents { uri: uri.into(), mime: None, body: Body::Text(text), meta: None };
@@ -203,7 +198,7 @@ impl Prompts for TestPrompts {
         &'a self,
         name: &'a str,
         arguments: Payload,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, RenderedPrompt> {
         Box::pin(async move {
             let arguments: serde_json::Value = serde_json::from_slice(arguments.bytes()).unwrap();
@@ -228,7 +223,7 @@ impl Prompts for TestPrompts {
                     let params = serde_json::json!({"message": "What context should the prompt use?",
                         "requestedSchema": {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}});
                     let body = InputRequestBody::Elicit(Payload::json(params.to_string()));
-                    let answer = request_context
+                    let answer = context
                         .caller
                         .request_input(InputRequest { key: "user_context".into(), body })
                         .await?;

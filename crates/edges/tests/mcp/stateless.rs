@@ -1,4 +1,4 @@
-//! 2026-07-28: what every request must say, answers that ask back, streams that end with their client.
+//! Revision 2026-07-28: required `_meta`, results with questions, streams that end with their client.
 
 use crate::client::stateless;
 use crate::server::{Server, eventually};
@@ -35,7 +35,7 @@ async fn a_call_is_answered_with_every_byte_of_its_result() {
 }
 
 #[tokio::test]
-async fn what_a_request_must_carry_is_demanded() {
+async fn required_meta_and_headers_are_checked() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let version = ("mcp-protocol-version", "2026-07-28");
@@ -79,7 +79,7 @@ async fn what_a_request_must_carry_is_demanded() {
 }
 
 #[tokio::test]
-async fn failures_say_what_to_do() {
+async fn errors_have_hints() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let unknown = client.call("tools/call", json!({"name": "ech"})).await;
@@ -90,7 +90,7 @@ async fn failures_say_what_to_do() {
     assert!(invalid["result"]["content"][0]["text"].as_str().unwrap().contains("/n"), "{invalid}");
     assert_eq!(invalid["result"]["_meta"]["toolyard/error"]["error_type"], "ValidationError");
     let failed = client.call("tools/call", json!({"name": "fail"})).await.json();
-    assert_eq!(failed["result"]["content"][0]["text"], "error[EINTERNAL]: it broke\nhint: mend it");
+    assert_eq!(failed["result"]["content"][0]["text"], "error[EINTERNAL]: it broke\nhint: fix it");
     assert_eq!(failed["result"].get("structuredContent"), None);
     let number = client.call("tools/call", json!({"name": "number"})).await;
     assert!(String::from_utf8_lossy(&number.body).contains(r#""structuredContent":12345678901234567890"#));
@@ -122,13 +122,13 @@ async fn progress_and_log_come_on_a_stream_before_the_result() {
     }
     assert_eq!((progress, logs), (vec![0, 50, 100], 4));
     assert_eq!(last["result"]["structuredContent"], json!({"done": true}));
-    // Nothing was asked for: plain JSON.
+    // No progress or log was requested: plain JSON.
     let answer = client.call("tools/call", json!({"name": "steps"})).await;
     assert_eq!(answer.json()["result"]["structuredContent"], json!({"done": true}));
 }
 
 #[tokio::test]
-async fn a_question_comes_back_as_input_required_and_the_call_goes_on() {
+async fn a_question_is_returned_as_input_required_and_the_call_is_resumed() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let asked = client.call_with(elicitation(), "tools/call", json!({"name": "ask_name"})).await.json();
@@ -137,7 +137,7 @@ async fn a_question_comes_back_as_input_required_and_the_call_goes_on() {
     assert_eq!(result["inputRequests"]["name"]["method"], "elicitation/create");
     assert_eq!(result["inputRequests"]["name"]["params"]["mode"], "form");
     let state = result["requestState"].as_str().unwrap();
-    // Wrong answers are asked for again; the state evolves.
+    // Invalid answers are asked for again; the state changes.
     let wrong =
         json!({"name": "ask_name", "requestState": state, "inputResponses": {"name": 5, "other": {}}});
     let again = client.call_with(elicitation(), "tools/call", wrong).await.json();
@@ -146,14 +146,14 @@ async fn a_question_comes_back_as_input_required_and_the_call_goes_on() {
     let right = json!({"name": "ask_name", "requestState": state, "inputResponses": {"name": answer("Ada")}});
     let done = client.call_with(elicitation(), "tools/call", right.clone()).await.json();
     assert_eq!(done["result"]["structuredContent"], json!({"hello": "Ada", "action": "accept"}));
-    // The parked call was taken, and the tool does not say that it may be repeated.
+    // The parked call was taken, and the tool is not declared safe to repeat.
     let twice = client.call_with(elicitation(), "tools/call", right).await.json();
     assert_eq!(twice["error"]["code"], -32602);
-    assert!(twice["error"]["message"].as_str().unwrap().contains("no longer there"), "{twice}");
+    assert!(twice["error"]["message"].as_str().unwrap().contains("not declared safe to repeat"), "{twice}");
 }
 
 #[tokio::test]
-async fn questions_asked_together_are_asked_together() {
+async fn concurrent_questions_are_returned_together() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let asked = client.call_with(elicitation(), "tools/call", json!({"name": "ask_two"})).await.json();
@@ -170,7 +170,7 @@ async fn questions_asked_together_are_asked_together() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_safe_to_repeat_survives_the_loss_of_its_call() {
+async fn a_tool_that_is_safe_to_repeat_runs_again_when_its_call_is_lost() {
     let first = Server::start().await;
     let mut client = first.client().await;
     let asked = client.call_with(elicitation(), "tools/call", json!({"name": "ask_twice"})).await.json();
@@ -196,8 +196,8 @@ async fn a_state_is_good_for_its_own_request_only() {
     let asked = client.call_with(elicitation(), "tools/call", json!({"name": "ask_name"})).await.json();
     let state = asked["result"]["requestState"].as_str().unwrap().to_owned();
     for (name, arguments, state, what) in [
-        ("ask_name", json!({}), format!("{state}-TAMPERED"), "changed"),
-        ("ask_name", json!({}), "e30=".to_owned(), "changed"),
+        ("ask_name", json!({}), format!("{state}-TAMPERED"), "modified"),
+        ("ask_name", json!({}), "e30=".to_owned(), "modified"),
         ("ask_name", json!({"n": 1}), state.clone(), "another request"),
         ("ask_name_again", json!({}), state.clone(), "another request"),
     ] {
@@ -212,7 +212,7 @@ async fn a_state_is_good_for_its_own_request_only() {
     let asked = client.call_with(elicitation(), "tools/call", json!({"name": "ask_name"})).await.json();
     let params = json!({"name": "ask_name", "requestState": asked["result"]["requestState"]});
     let late = client.call_with(elicitation(), "tools/call", params).await.json();
-    assert!(late["error"]["message"].as_str().unwrap().contains("too old"), "{late}");
+    assert!(late["error"]["message"].as_str().unwrap().contains("has expired"), "{late}");
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn answers_may_come_before_their_questions() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_its_call() {
+async fn a_client_that_disconnects_cancels_its_call() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let body = stateless(1, json!({}), "tools/call", json!({"name": "hang"})).to_string();
@@ -261,7 +261,7 @@ async fn one_id_may_be_in_flight_several_times() {
 }
 
 #[tokio::test]
-async fn changes_are_told_to_those_who_listen_for_them() {
+async fn changes_are_sent_to_subscribers() {
     let mut server = Server::start().await;
     let (mut tools, mut prompts) = (server.client().await, server.client().await);
     let wanted =
@@ -269,7 +269,7 @@ async fn changes_are_told_to_those_who_listen_for_them() {
     assert!(tools.call("subscriptions/listen", wanted).await.is_stream());
     let acknowledged = tools.event().await.unwrap().json();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-    // There are no prompts, so that is not promised.
+    // There are no prompts, so they are not acknowledged.
     assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
     let narrow = json!({"notifications": {"promptsListChanged": true}});
@@ -281,7 +281,7 @@ async fn changes_are_told_to_those_who_listen_for_them() {
     assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
     server.reload("echo");
     server.stop();
-    // The same list again is no change; the next message is the end, for both.
+    // An equal list is not a change; the next message is the end, for both.
     for client in [&mut tools, &mut prompts] {
         let end = client.event().await.unwrap().json();
         assert_eq!((end["id"].as_i64(), &end["result"]["resultType"]), (Some(1), &json!("complete")));
@@ -290,7 +290,7 @@ async fn changes_are_told_to_those_who_listen_for_them() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_stream_gets_the_end_alone() {
+async fn a_client_that_accepts_no_stream_gets_only_the_response() {
     let server = Server::start().await;
     let mut client = server.client().await;
     let body = stateless(1, json!({}), "tools/call", json!({"name": "steps", "_meta": {"progressToken": 1}}));

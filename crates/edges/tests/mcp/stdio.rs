@@ -1,4 +1,4 @@
-//! The same on pipes: one message per line, and nothing else.
+//! MCP on stdio: one message per line, and nothing else.
 
 use crate::client::{request, stateless};
 use crate::server::{engine, eventually};
@@ -74,11 +74,11 @@ impl Drop for StdioClient {
 }
 
 #[tokio::test]
-async fn both_eras_are_spoken_on_one_pair_of_pipes() {
+async fn both_eras_work_on_one_connection() {
     let mut stdio = StdioClient::start();
     stdio.send(&stateless(1, json!({}), "server/discover", json!({}))).await;
     assert_eq!(stdio.read().await["result"]["supportedVersions"], json!(["2026-07-28"]));
-    // A probe without the right words gets an error that names what is missing.
+    // A probe without `_meta` gets an error that names what is missing.
     stdio.send(&request(2, "server/discover", json!({}))).await;
     assert_eq!(stdio.read().await["error"]["code"], -32602);
     stdio.send(&request(3, "tools/list", json!({}))).await;
@@ -95,7 +95,7 @@ async fn both_eras_are_spoken_on_one_pair_of_pipes() {
 }
 
 #[tokio::test]
-async fn requests_run_side_by_side_and_are_cancelled_by_id() {
+async fn requests_run_concurrently_and_are_cancelled_by_id() {
     let mut stdio = StdioClient::start();
     stdio.initialize("2025-11-25").await;
     stdio.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
@@ -113,11 +113,11 @@ async fn requests_run_side_by_side_and_are_cancelled_by_id() {
         eventually("stopped", || counts.stopped.load(Ordering::SeqCst) == id).await;
     }
     stdio.send(&request(4, "ping", json!({}))).await;
-    assert_eq!(stdio.read().await["id"], 4, "what was cancelled is not answered");
+    assert_eq!(stdio.read().await["id"], 4, "a cancelled request gets no response");
 }
 
 #[tokio::test]
-async fn questions_travel_in_the_form_of_the_era() {
+async fn questions_have_the_form_of_the_era() {
     let mut stdio = StdioClient::start();
     stdio.initialize("2025-11-25").await;
     stdio.send(&request(1, "tools/call", json!({"name": "ask_name"}))).await;
@@ -136,7 +136,7 @@ async fn questions_travel_in_the_form_of_the_era() {
 }
 
 #[tokio::test]
-async fn broken_lines_are_answered_and_harm_no_other() {
+async fn invalid_lines_get_an_error_and_affect_no_other() {
     let mut stdio = StdioClient::start();
     stdio.write("\n  \nnot json\n").await;
     assert_eq!(stdio.read().await["error"]["code"], -32700);
@@ -149,7 +149,7 @@ async fn broken_lines_are_answered_and_harm_no_other() {
 }
 
 #[tokio::test]
-async fn changes_are_told_in_both_eras() {
+async fn changes_are_sent_in_both_eras() {
     let mut stdio = StdioClient::start();
     stdio.initialize("2025-11-25").await;
     let params = json!({"notifications": {"toolsListChanged": true}});
@@ -158,9 +158,12 @@ async fn changes_are_told_in_both_eras() {
     let mut candidates = crate::tools::all(&stdio.counts);
     candidates.pop();
     stdio.engine.registry.update(Snapshot::build(candidates, Vec::new()));
-    let told = [stdio.read().await, stdio.read().await];
-    assert!(told.iter().all(|message| message["method"] == "notifications/tools/list_changed"), "{told:?}");
-    let tags: Vec<_> = told
+    let notifications = [stdio.read().await, stdio.read().await];
+    assert!(
+        notifications.iter().all(|message| message["method"] == "notifications/tools/list_changed"),
+        "{notifications:?}"
+    );
+    let tags: Vec<_> = notifications
         .iter()
         .map(|message| &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"])
         .collect();
@@ -168,7 +171,7 @@ async fn changes_are_told_in_both_eras() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_cancels_everything() {
+async fn the_end_of_the_input_cancels_all_calls() {
     let mut stdio = StdioClient::start();
     stdio.initialize("2025-11-25").await;
     stdio.send(&request(1, "tools/call", json!({"name": "hang"}))).await;
@@ -176,6 +179,6 @@ async fn the_end_of_the_input_cancels_everything() {
     eventually("started", || counts.started.load(Ordering::SeqCst) == 1).await;
     let mut input = stdio.input.take().unwrap();
     input.shutdown().await.unwrap();
-    tokio::time::timeout(Duration::from_secs(10), &mut stdio.serving).await.expect("it goes on").unwrap();
+    tokio::time::timeout(Duration::from_secs(10), &mut stdio.serving).await.expect("still running").unwrap();
     assert_eq!(counts.stopped.load(Ordering::SeqCst), 1);
 }

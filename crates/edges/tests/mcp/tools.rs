@@ -101,7 +101,7 @@ impl Tool {
         match self.0 {
             Kind::Echo => Ok(Outcome::success(Some(run.call.arguments.clone()))),
             Kind::Number => Ok(Outcome::success(Some(Payload::json("12345678901234567890")))),
-            Kind::Fail => Err(Error::new(ErrorKind::ToolFailed, "it broke").hint("mend it")),
+            Kind::Fail => Err(Error::new(ErrorKind::ToolFailed, "it broke").hint("fix it")),
             Kind::Steps => {
                 for done in [0.0, 50.0, 50.0, 100.0] {
                     run.caller.progress(Progress { done, total: None, message: Some(format!("at {done}")) });

@@ -14,7 +14,7 @@ pub struct MemoryCache {
 }
 
 impl MemoryCache {
-    /// When it was made, and the result.
+    /// The creation time and the result.
     pub fn get(&self, key: &Key) -> Option<(u64, Outcome)> {
         self.entries.get(key).cloned()
     }
@@ -38,7 +38,7 @@ impl MemoryCache {
     }
 }
 
-/// The entry's own cost counts too: a million empty results are not free.
+/// Includes a fixed cost per entry: a million empty results are not free.
 fn size(outcome: &Outcome) -> usize {
     256 + outcome.data().map_or(0, Payload::len) + outcome.content().map_or(0, Payload::len)
 }

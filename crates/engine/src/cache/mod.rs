@@ -1,4 +1,4 @@
-//! Cached results: bounded in bytes and time, on disk, with the hottest in memory and equal runs shared.
+//! The result cache: bounded in bytes and age, on disk and in memory; equal concurrent runs are shared.
 
 mod memory;
 
@@ -13,18 +13,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_protocol::{Error, Identity, Outcome, Timestamp, ToolSpec};
 
-/// What is the same for two calls whose results may be exchanged: tool, its digest, its secrets, the caller, the
-/// input.
+/// Calls with the same key may share a result: a hash of the tool's name, digest and secrets, the caller's
+/// identity and the input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key([u8; 32]);
 
 impl Key {
     pub fn new(spec: &ToolSpec, secrets: Option<[u8; 32]>, identity: &Identity, input: &[u8]) -> Key {
         let mut hasher = blake3::Hasher::new();
-        let secrets = secrets.as_ref().map_or(&[][..], |mark| mark);
+        let secrets = secrets.as_ref().map_or(&[][..], |hash| hash);
         let (name, identity) = (spec.name.as_str().as_bytes(), identity.as_str().as_bytes());
         for part in [name, &spec.digest.0, secrets, identity, input] {
-            // A length before each part keeps two parts from being read as one.
+            // The length prefix makes the concatenation unambiguous.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
@@ -47,7 +47,7 @@ impl Default for Options {
 
 type Running = BoxFuture<'static, SharedRun>;
 
-/// What a run that several calls share gave to each of them.
+/// The result of a run that several calls share.
 #[derive(Clone)]
 pub struct SharedRun {
     pub result: Result<Outcome, Error>,
@@ -56,7 +56,7 @@ pub struct SharedRun {
     pub stored: Arc<AtomicBool>,
 }
 
-/// The cache of one process; several processes may share the file below it.
+/// The cache of one process; several processes may share the store behind it.
 pub struct Cache {
     options: Options,
     clock: Arc<dyn Clock>,
@@ -98,7 +98,7 @@ impl Cache {
         Some(outcome)
     }
 
-    /// Keeps a success. A full disk or a locked file only means that nothing is kept.
+    /// Stores a success. With a full disk or a locked file, nothing is stored.
     pub fn put(&self, key: &Key, outcome: &Outcome) {
         let now = self.clock.now().unix_ms();
         let oldest = now.saturating_sub(self.options.ttl.as_millis() as u64);
@@ -108,10 +108,10 @@ impl Cache {
         lock(&self.store).put(&key.0, row, self.options.max_bytes, oldest);
     }
 
-    /// The run of an equal call that is under way, or a new one. The run goes on while anyone waits for it.
+    /// Joins the running call with this key, or starts one. It runs while any caller waits for it.
     ///
-    /// `version` tells loads of a tool apart even if their digest is the same: a run that began with files since
-    /// edited and edited back is no answer to a call that came after.
+    /// `version` distinguishes loads of a tool with the same digest: a run that started before its files were
+    /// edited and restored must not answer a later call.
     pub fn single_flight(
         &self,
         key: Key,
@@ -121,7 +121,7 @@ impl Cache {
         let key = (key, version);
         let mut in_flight = lock(&self.in_flight);
         if let Some(flight) = in_flight.get(&key).and_then(WeakShared::upgrade)
-            // A finished one is as good as none: its result is in the cache, or was not worth keeping.
+            // A finished run is not joined: its result is in the cache, or was not cacheable.
             && flight.peek().is_none()
         {
             return flight;

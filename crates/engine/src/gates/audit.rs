@@ -1,4 +1,4 @@
-//! Gate: nothing runs, and nothing is answered, without its audit record. Where records go is the store's business.
+//! Gate: no call runs and no result is returned without an audit record. The store writes the records.
 
 use crate::execute::Execution;
 use crate::registry::Entry;
@@ -10,33 +10,33 @@ use toolyard_protocol::{Call, Error, Outcome, ToolSpec};
 
 pub type AuditFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// The audit log as the engine needs it: nothing runs and nothing is answered without its record.
+/// The audit log as the engine needs it.
 pub trait AuditLog: Send + Sync {
-    /// Records that `call` is about to run; without this record nothing may run.
+    /// Records that `call` is about to run. On an error the call must not run.
     fn begin<'a>(self: Arc<Self>, call: &'a Call, spec: &'a ToolSpec)
     -> AuditFuture<'a, Box<dyn OpenRecord>>;
 
     /// Records a call that never ran.
     fn refused<'a>(&'a self, call: &'a Call, error: &'a Error) -> AuditFuture<'a, ()>;
 
-    /// Refuses new calls and makes what was recorded durable; the log ends once the last open call has ended.
+    /// Refuses new calls and syncs all records; the log is closed when the last open call ends.
     fn close(&self);
 }
 
-/// The record of a call that has begun. Dropping it unended records a cancelled call.
+/// The record of a call that has begun. Dropping it without an end records the call as cancelled.
 #[must_use = "dropping this records the call as cancelled"]
 pub trait OpenRecord: Send + Sync {
-    /// Records the end of a call; an error means that the result must not be handed out.
+    /// Records the end of a call. On an error the result must not be returned.
     fn end<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()>;
 
-    /// Records the end of a job. A record for which there is no room stays owed and is written as soon as there is room.
+    /// Records the end of a job. If the disk is full, the record is queued and written when there is space.
     fn end_job<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()>;
 }
 
-/// How often a recovered job tries again to record its begin.
+/// The delay before a recovered job retries its begin record.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Before the run. An error means that the call must not run; a job that was acknowledged before waits for room.
+/// Before the run. On an error the call must not run; a recovered job was acknowledged, so it retries.
 pub async fn begin(
     audit: &Arc<dyn AuditLog>,
     call: &Call,
@@ -51,8 +51,8 @@ pub async fn begin(
     }
 }
 
-/// After the run, on every exit. A result that could not be recorded is not handed out, except that of a job: it waits
-/// in its row, and its record is written as soon as there is room.
+/// After the run, however it ended. A result that could not be recorded is not returned, except a job's: it
+/// is stored in the job's row, and its record is written when there is space.
 pub async fn end(record: Box<dyn OpenRecord>, outcome: Outcome, execution: &Execution<'_>) -> Outcome {
     let recorded = match execution {
         Execution::Job(job) if job.is_ours() => record.end_job(&outcome).await,
@@ -61,7 +61,7 @@ pub async fn end(record: Box<dyn OpenRecord>, outcome: Outcome, execution: &Exec
     recorded.map_or_else(Outcome::failure, |()| outcome)
 }
 
-/// Instead of both, for a call that never ran.
+/// Instead of `begin` and `end`, for a call that never ran.
 pub async fn refused(audit: &dyn AuditLog, call: &Call, outcome: Outcome) -> Outcome {
     let Some(error) = outcome.error() else { return outcome };
     audit.refused(call, error).await.map_or_else(Outcome::failure, |()| outcome)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use toolyard_protocol::{Call, Error, Outcome};
 
-/// What the cache knows of a call.
+/// The result of a cache lookup.
 pub enum Lookup {
     /// The tool is not deterministic.
     Uncached,
@@ -15,15 +15,15 @@ pub enum Lookup {
     Miss(Key),
 }
 
-/// A result that may be stored, unless what it was computed from has changed meanwhile.
+/// A result that may be stored, unless its inputs have changed since the run started.
 pub struct ToStore {
     pub key: Key,
     pub inputs: InputVersion,
-    /// Shared by the calls that shared the run: one of them stores.
+    /// Shared by the calls that shared the run: only one of them stores the result.
     pub stored: Arc<AtomicBool>,
 }
 
-/// The versions of the files and the secrets that a result depends on; `None` when they changed since the tool was loaded.
+/// The versions of the files and secrets of a run; `None` when the files changed since the tool was loaded.
 pub type InputVersion = Option<(u64, Option<[u8; 32]>)>;
 
 pub fn input_version(entry: &Entry) -> InputVersion {

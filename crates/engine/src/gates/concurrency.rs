@@ -1,5 +1,5 @@
-//! Gate: how many calls run at once, of all tools and callers together. A tool's own bound is taken by its run, and jobs
-//! have bounds of their own.
+//! Gate: the limit of concurrent calls of the process. A tool's own limit is applied by its run; jobs have
+//! separate limits.
 
 use crate::execute::Execution;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use toolyard_protocol::{Behavior, Error, ErrorKind};
 /// Calls that may wait for a permit of one tool; more are refused at once.
 const MAX_WAITING: usize = 1000;
 
-/// Keep the permit until the call is over.
+/// The permit must be held until the call ends.
 pub fn acquire(limit: &CallLimit, execution: &Execution<'_>) -> Result<Option<OwnedSemaphorePermit>, Error> {
     match execution {
         Execution::Job(_) => Ok(None),
@@ -18,7 +18,7 @@ pub fn acquire(limit: &CallLimit, execution: &Execution<'_>) -> Result<Option<Ow
     }
 }
 
-/// The bound of the process.
+/// The concurrency limit of the process.
 #[derive(Clone)]
 pub struct CallLimit {
     max_calls: usize,
@@ -33,11 +33,11 @@ impl CallLimit {
         CallLimit { max_calls, permits: Arc::new(Semaphore::new(max_calls)) }
     }
 
-    /// Never waits: a queue in front of all calls would only hide that there are too many.
+    /// Never waits: a queue in front of all calls would only hide the overload.
     pub fn try_acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
         self.permits.clone().try_acquire_owned().map_err(|_| {
-            Error::new(ErrorKind::Busy, format!("{} calls are running, the most allowed", self.max_calls))
-                .hint("try again when some have ended, or raise [limits] max_calls")
+            Error::new(ErrorKind::Busy, format!("limit of {} concurrent calls reached", self.max_calls))
+                .hint("try again later, or raise [limits] max_calls")
         })
     }
 }
@@ -48,7 +48,7 @@ impl Default for CallLimit {
     }
 }
 
-/// The bound of one tool (`concurrency`), shared by all its versions so that a reload does not reset it.
+/// The `concurrency` limit of one tool, shared by all its versions so that a reload does not reset it.
 pub struct ToolLimiter(Option<Permits>);
 
 struct Permits {
@@ -59,7 +59,7 @@ struct Permits {
 /// The permit that a run of a tool needs.
 pub enum ToolPermit {
     ToAcquire,
-    /// Acquired before: a job waits for its permit without a deadline.
+    /// Already acquired: a job waits for its permit without a deadline.
     Acquired(Option<OwnedSemaphorePermit>),
 }
 
@@ -71,13 +71,13 @@ impl ToolLimiter {
         }))
     }
 
-    /// A permit, if one is free; `Some(None)` when the tool has no bound.
+    /// A permit, if one is free; `Some(None)` when the tool has no limit.
     pub fn try_acquire(&self) -> Option<Option<OwnedSemaphorePermit>> {
         let Some(permits) = &self.0 else { return Some(None) };
         permits.running.clone().try_acquire_owned().ok().map(Some)
     }
 
-    /// Waits without a deadline: for jobs, whose number is bounded elsewhere.
+    /// Waits without a deadline: for jobs, whose number is bounded by the job store.
     pub async fn acquire(&self) -> Result<Option<OwnedSemaphorePermit>, Error> {
         let Some(permits) = &self.0 else { return Ok(None) };
         let permit = permits.running.clone().acquire_owned().await;
@@ -93,8 +93,7 @@ impl ToolLimiter {
         if let Ok(permit) = running.clone().try_acquire_owned() {
             return Ok(Some(permit));
         }
-        let busy =
-            || Error::new(ErrorKind::Busy, "the tool runs as many calls at once as its 'concurrency' allows");
+        let busy = || Error::new(ErrorKind::Busy, "the tool's concurrency limit is reached");
         let _waiting = permits.waiting.try_acquire().map_err(|_| busy().hint("try again later"))?;
         match tokio::time::timeout_at(deadline.into(), running.acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Some(permit)),

@@ -16,10 +16,12 @@ use crate::registry::Entry;
 use std::sync::Arc;
 use toolyard_protocol::Outcome;
 
-/// What a run gave, with what the gates behind it need.
+/// The outcome of a run, with what the later gates need.
 pub struct Ran {
     pub entry: Arc<Entry>,
     pub outcome: Outcome,
-    /// Where the result may be cached.
+    /// Present when the result may be cached.
     pub to_store: Option<cache::ToStore>,
+    /// It has passed the output schema before: a cached result, or that of another job with the same key.
+    pub is_validated: bool,
 }

@@ -1,4 +1,4 @@
-//! Gate: the tool's rate limit, counted in the shared store, so that all processes of a yard count together.
+//! Gate: the tool's rate limit, counted in the store and so shared by all processes of a yard.
 
 use crate::execute::{Engine, Execution};
 use crate::registry::Entry;
@@ -12,7 +12,7 @@ pub async fn take(engine: &Engine, entry: &Entry, execution: &Execution<'_>) -> 
     }
     let key = format!("tool:{}", entry.spec.name);
     let Some(wait) = engine.rate_limits.take(key, rate, engine.clock.now()).await? else { return Ok(()) };
-    let message = format!("the tool's rate limit of {calls} calls per {} ms is used up", per.as_millis());
+    let message = format!("the tool's rate limit of {calls} calls per {} ms is exceeded", per.as_millis());
     Err(Error::new(ErrorKind::RateLimited, message)
         .hint(format!("try again in {} ms", wait.as_millis()))
         .with(|details| details.retry_after = Some(wait)))

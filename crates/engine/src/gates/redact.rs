@@ -1,13 +1,13 @@
-//! Gate: secrets are hidden. Behind it nothing that is checked, kept, recorded or answered holds one.
+//! Gate: secrets are redacted, so that nothing validated, cached, recorded or returned after it contains one.
 
 use super::Ran;
 use std::borrow::Cow;
 use toolyard_protocol::{Call, Error, Outcome, Payload, Redactor};
 
-/// What JSON-RPC calls an error without a code of its own.
+/// JSON-RPC's code for an internal error.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What a tool gave, or why the call failed or was refused.
+/// Redacts the result of a run, or the error of a call that failed or was refused.
 pub fn result(redactor: &dyn Redactor, ran: Result<Ran, Error>) -> Result<Ran, Error> {
     match ran {
         Ok(ran) => Ok(Ran { outcome: outcome(redactor, ran.outcome), ..ran }),
@@ -32,19 +32,19 @@ pub fn error(redactor: &dyn Redactor, mut error: Error) -> Error {
     error
 }
 
-/// The call as it may be recorded; the tool still gets what the caller sent.
+/// The call as it may be recorded; the tool receives the original.
 pub fn call<'c>(redactor: &dyn Redactor, call: &'c Call) -> Cow<'c, Call> {
-    let mut shown = Cow::Borrowed(call);
+    let mut redacted = Cow::Borrowed(call);
     if let Some(arguments) = redactor.payload(&call.arguments) {
-        shown.to_mut().arguments = arguments;
+        redacted.to_mut().arguments = arguments;
     }
     if let Some(tool) = redactor.text(&call.tool) {
-        shown.to_mut().tool = tool;
+        redacted.to_mut().tool = tool;
     }
     if let Some(key) = call.idempotency_key.as_deref().and_then(|key| redactor.text(key)) {
-        shown.to_mut().idempotency_key = Some(key);
+        redacted.to_mut().idempotency_key = Some(key);
     }
-    shown
+    redacted
 }
 
 fn redact_error(redactor: &dyn Redactor, error: &mut Error) {
@@ -86,7 +86,7 @@ pub mod tests {
     use super::*;
     use toolyard_protocol::{Edge, ErrorKind, Id, Identity, Payload, RpcError, Violation};
 
-    /// Hides the word `hush`.
+    /// Redacts the word `hush`.
     pub struct HushRedactor;
 
     impl Redactor for HushRedactor {

@@ -1,9 +1,9 @@
-//! Gate: what a tool says while it runs is held to the same rule as its result: no secret in it.
+//! Gate: progress, log lines and questions of a running tool are redacted like its result.
 
 use crate::gates::redact::{redact_payload, redact_text};
 use toolyard_protocol::{Caller, InputFuture, InputRequest, InputRequestBody, LogLine, Progress, Redactor};
 
-/// The caller as a tool reaches it. Answers go to the tool as they are: they are the caller's own words.
+/// The caller that a tool sees. Answers are passed on unchanged: they come from the caller itself.
 pub struct RedactingCaller<'a> {
     pub caller: &'a dyn Caller,
     pub redactor: &'a dyn Redactor,
@@ -61,7 +61,7 @@ mod tests {
     use std::sync::Mutex;
     use toolyard_protocol::{InputResponse, LogLevel, Payload};
 
-    /// Writes down everything it hears.
+    /// Records everything it receives.
     #[derive(Default)]
     struct RecordingCaller(Mutex<Vec<String>>);
 
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Hides the word `hush` and the number 1234.
+    /// Redacts the word `hush` and the number 1234.
     struct NumberRedactor;
 
     impl Redactor for NumberRedactor {
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_a_tool_says_holds_a_secret_and_answers_stay_whole() {
-        let heard = RecordingCaller::default();
-        let caller = RedactingCaller { caller: &heard, redactor: &NumberRedactor };
+    async fn messages_of_a_tool_are_redacted_and_answers_are_not() {
+        let recorder = RecordingCaller::default();
+        let caller = RedactingCaller { caller: &recorder, redactor: &NumberRedactor };
         let body = || Payload::json(r#"{"message":"hush"}"#);
         caller.progress(Progress { done: 1234.0, total: Some(1234.0), message: Some("a hush b".into()) });
         caller.log(LogLine { level: LogLevel::Info, logger: Some("hush".into()), data: body() });
@@ -121,10 +121,10 @@ mod tests {
             let answer = caller.request_input(InputRequest { key: "hush".into(), body }).await.unwrap();
             assert_eq!(&answer.0.bytes()[..], br#""hush""#);
         }
-        let heard = heard.0.into_inner().unwrap();
-        assert_eq!(heard.len(), 7);
-        assert!(heard.iter().all(|text| !text.contains("hush") && !text.contains("1234")), "{heard:#?}");
-        let masked = heard.iter().filter(|text| text.contains("[x]")).count();
-        assert_eq!(masked, 6, "the close of a stream has no words: {heard:#?}");
+        let texts = recorder.0.into_inner().unwrap();
+        assert_eq!(texts.len(), 7);
+        assert!(texts.iter().all(|text| !text.contains("hush") && !text.contains("1234")), "{texts:#?}");
+        let masked = texts.iter().filter(|text| text.contains("[x]")).count();
+        assert_eq!(masked, 6, "closing a stream carries no text: {texts:#?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Gate: the tool runs, within its deadline, its concurrency and its retries. Equal calls of a deterministic tool share
-//! one run.
+//! Gate: runs the tool within its deadline, concurrency limit and retries. Equal concurrent calls of a
+//! deterministic tool share one run.
 
 use super::Ran;
 use super::cache::{Lookup, ToStore, input_version};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
 
-/// Runners keep the deadline themselves, because they know how to stop their work and what to report.
-/// This long after it, a run that has not ended is dropped, which stops it too.
+/// Runners enforce the deadline themselves, because they know how to stop their work and what to report.
+/// A run that has not ended this long after the deadline is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the tool, unless the cache has the result already.
+/// Runs the tool, unless the lookup found a cached result.
 pub async fn run(
     cache: &Cache,
     lookup: Lookup,
@@ -26,21 +26,24 @@ pub async fn run(
 ) -> Result<Ran, Error> {
     let deadline = deadline(call, &entry, started);
     let key = match lookup {
-        Lookup::Hit(outcome) => return Ok(Ran { entry, outcome: *outcome, to_store: None }),
+        Lookup::Hit(outcome) => {
+            return Ok(Ran { entry, outcome: *outcome, to_store: None, is_validated: true });
+        }
         Lookup::Miss(key) => key,
         Lookup::Uncached => {
             let outcome = run_with_retries(call, caller, &entry, deadline, permit).await?;
-            return Ok(Ran { entry, outcome, to_store: None });
+            return Ok(Ran { entry, outcome, to_store: None, is_validated: false });
         }
     };
-    // The shared run obeys the tool's limit only: each caller leaves at its own deadline, and the run ends when the
-    // last one has left. It holds its entry, so that no other version can have the same address meanwhile.
+    // The shared run has the tool's timeout; each caller stops waiting at its own deadline, and the run is
+    // dropped with its last caller. It holds its entry, so that no other version has the same address.
     let version = Arc::as_ptr(&entry) as usize;
     let shared = cache
         .single_flight(key, version, || run_for_all(call.clone(), entry.clone(), started, permit).boxed());
     match tokio::time::timeout_at(deadline.into(), shared).await {
         Ok(SharedRun { result, inputs, stored }) => {
-            Ok(Ran { entry, outcome: result?, to_store: Some(ToStore { key, inputs, stored }) })
+            let to_store = Some(ToStore { key, inputs, stored });
+            Ok(Ran { entry, outcome: result?, to_store, is_validated: false })
         }
         Err(_) => {
             Err(Error::new(ErrorKind::Timeout, format!("'{}' did not finish in time", entry.spec.exposed)))
@@ -48,7 +51,7 @@ pub async fn run(
     }
 }
 
-/// A run that several callers share is no dialogue with one of them, and keeps no caller's deadline.
+/// A run shared by several callers can ask none of them questions and has no caller's deadline.
 async fn run_for_all(mut call: Call, entry: Arc<Entry>, started: Instant, permit: ToolPermit) -> SharedRun {
     call.deadline = None;
     let inputs = input_version(&entry);
@@ -88,9 +91,9 @@ async fn run_with_retries(
     }
 }
 
-/// Failures that another run of the same call may not have.
+/// Whether another run of the same call may succeed.
 fn is_retryable(error: &Error) -> bool {
-    // A tool that chose how the call ends would choose the same again.
+    // A tool that chose its own error would choose it again.
     error.details.rpc.is_none()
         && matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::InvalidOutput | ErrorKind::Unavailable)
 }
@@ -112,7 +115,7 @@ async fn run_once(
     }
 }
 
-/// When the run must be over even if its clock stopped for questions. The caller's own clock never stops.
+/// The deadline including the pauses for questions. The caller's own deadline is never paused.
 fn hard_deadline(call: &Call, entry: &Entry, deadline: Instant) -> Instant {
     if !entry.spec.behavior.dialog {
         return deadline;
@@ -121,7 +124,7 @@ fn hard_deadline(call: &Call, entry: &Entry, deadline: Instant) -> Instant {
     call.deadline.map_or(stretched, |asked| asked.min(stretched))
 }
 
-/// The earlier of the tool's own limit and the caller's.
+/// The earlier of the tool's timeout and the caller's deadline.
 fn deadline(call: &Call, entry: &Entry, started: Instant) -> Instant {
     let own = started + entry.spec.limits.timeout;
     call.deadline.map_or(own, |asked| asked.min(own))

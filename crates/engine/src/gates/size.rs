@@ -13,7 +13,7 @@ pub fn check(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
         spec.limits.input
     );
     let hint = match spec.kind {
-        // They have no file.
+        // Builtins have no tool file.
         "builtin" => "send less",
         _ => "send less, or raise 'limits.input' in the tool's file",
     };

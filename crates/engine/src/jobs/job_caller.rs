@@ -1,4 +1,4 @@
-//! What a running job says to its caller: progress to the store and to those who wait, questions to whoever can answer.
+//! The caller of a running job: progress and log lines go to the store and to listeners, questions stay open.
 
 use super::Jobs;
 use super::running::{JobUpdate, JobWorker};
@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Caller, Error, ErrorKind, InputFuture, InputRequest, LogLine, Payload, Progress};
 
-/// Progress is written to disk this often at most; those who wait hear all of it.
+/// The minimum interval between progress writes to the store; listeners receive every update.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 
 /// The caller that the tool of a job sees.
@@ -43,17 +43,17 @@ impl JobCaller {
         if self.jobs.running.questions(self.lease.id).is_empty() {
             self.jobs.store.set_waiting(self.lease, false, self.jobs.now()).await?;
         }
-        answer.unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the job is over")))
+        answer.unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the job has ended")))
     }
 }
 
 impl Caller for JobCaller {
     fn progress(&self, progress: Progress) {
-        // No one listening is no fault.
+        // Fails when there are no listeners, which is fine.
         let _ = self.updates.send(JobUpdate::Progress(progress.clone()));
         if self.is_due() {
             let (store, lease, now) = (self.jobs.store.clone(), self.lease, self.jobs.now());
-            // Progress that could not be written is replaced by the next.
+            // A failed write is superseded by the next progress.
             tokio::spawn(async move { store.progress(lease, progress, now).await.map(|_| ()) });
         }
     }

@@ -1,7 +1,7 @@
 //! Jobs: work with an outcome that outlives its request.
 //!
-//! A job is on disk before anyone hears of it. It runs in a task of this process, under a lease that ends with the
-//! process; whoever comes after takes it over. Its id is the id of the call that made it.
+//! A job is on disk before its id is returned. It runs in a task of this process under a lease that ends with
+//! the process; another process then takes it over. Its id is the id of the call that created it.
 
 mod job_caller;
 mod options;
@@ -10,13 +10,13 @@ mod recover;
 mod run;
 mod running;
 mod start;
-mod steady;
+mod steady_clock;
 mod tasks;
 
 pub use options::Options;
 pub use owner::OwnerError;
 pub(crate) use run::{JobRun, Started};
-pub use steady::SteadyClock;
+pub use steady_clock::SteadyClock;
 
 use crate::clock::Clock;
 use crate::execute::Engine;
@@ -30,7 +30,7 @@ use toolyard_protocol::{
     Error, ErrorKind, Id, Identity, InputRequest, InputResponse, Job, JobState, OutcomeCodec, Timestamp,
 };
 
-/// The job service, opened when the first job comes.
+/// The job service, opened when it is first used.
 pub type LazyJobs = Lazy<Arc<Jobs>>;
 
 /// The jobs of one process.
@@ -42,22 +42,22 @@ pub struct Jobs {
     owner: Owner,
     options: Options,
     running: RunningJobs,
-    /// Tasks need the whole; they must not keep it alive.
+    /// For spawned tasks, which must not keep the service alive.
     weak_self: Weak<Jobs>,
 }
 
-/// The parts a job service is made of.
+/// The dependencies of a job service.
 pub struct Parts {
     pub store: Arc<dyn JobStore>,
     pub events: Arc<dyn EventStore>,
     pub codec: Arc<dyn OutcomeCodec>,
-    /// One that does not jump: it decides when a job has expired.
+    /// Must not jump: it decides when a job has expired.
     pub clock: Arc<dyn Clock>,
     pub options: Options,
 }
 
 impl Jobs {
-    /// `id` names this process among those that share the state folder.
+    /// `id` identifies this process among those that share the state folder.
     pub fn open(state_dir: &std::path::Path, id: Id, parts: Parts) -> Result<Arc<Jobs>, OwnerError> {
         let owner = Owner::register(state_dir, id)?;
         let Parts { store, events, codec, clock, options } = parts;
@@ -82,7 +82,7 @@ impl Jobs {
         &self.events
     }
 
-    /// The caller's own job. Another caller's is as unknown as one that never was.
+    /// The caller's own job. A job of another caller is reported as not found.
     pub async fn get(&self, id: Id, identity: &Identity) -> Result<Job, Error> {
         let job = self.store.get(id).await?;
         job.filter(|job| job.identity == *identity).ok_or_else(|| job_not_found(id))
@@ -92,11 +92,11 @@ impl Jobs {
         Ok(self.store.list(filter).await?)
     }
 
-    /// The job once it is over, or as it stands when the time is up.
+    /// Waits until the job has finished or the timeout expires, and returns it in its current state.
     pub async fn wait(&self, id: Id, identity: &Identity, timeout: Duration) -> Result<Job, Error> {
         let until = Instant::now() + timeout;
         loop {
-            // The place in the log is taken before the look, so that no change falls between the two.
+            // The cursor is read before the job, so that no change in between is missed.
             let seen = self.events.read(Default::default()).await?.cursor;
             let job = self.get(id, identity).await?;
             let left = until.saturating_duration_since(Instant::now());
@@ -107,7 +107,7 @@ impl Jobs {
         }
     }
 
-    /// Asks for the end of a job; its process tree is dead when a job of this process is given back as cancelled.
+    /// Cancels a job. If it ran in this process, its process tree is dead when this returns `Cancelled`.
     pub async fn cancel(&self, id: Id, identity: &Identity) -> Result<JobState, Error> {
         self.get(id, identity).await?;
         self.store.cancel(id, self.clock.now()).await?;
@@ -115,26 +115,26 @@ impl Jobs {
         Ok(self.get(id, identity).await?.state)
     }
 
-    /// What a running job of this process waits to be told.
+    /// The open questions of a job that runs in this process.
     pub fn questions(&self, id: Id) -> Vec<InputRequest> {
         self.running.questions(id)
     }
 
-    /// Hands an answer to a question; `false` when no such question is open.
+    /// Answers a question; `false` when no question with this key is open.
     pub fn answer(&self, id: Id, key: &str, answer: InputResponse) -> bool {
         self.running.answer(id, key, Ok(answer))
     }
 
-    /// Looks after the jobs until the service is dropped: takes over those of dead processes, heeds wishes to
-    /// cancel from other processes, removes what has expired.
+    /// Maintains the jobs until the service is dropped: takes over jobs of dead processes, applies cancel
+    /// requests from other processes, removes expired jobs.
     pub fn spawn_maintenance(self: &Arc<Self>, engine: &Engine) {
-        // Without its way back to the jobs, or they would keep each other alive.
+        // Without the job service: a reference cycle would keep both alive.
         let engine = Engine { jobs: LazyJobs::unavailable(), ..engine.clone() };
         let jobs = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 let Some(jobs) = jobs.upgrade() else { return };
-                // What fails now, because the disk is full or the file is locked, is tried again.
+                // Failures, such as a full disk or a locked file, are retried at the next interval.
                 let _ = jobs.recover_orphaned_jobs(&engine).await;
                 let _ = jobs.apply_cancel_requests().await;
                 let _ = jobs.remove_expired().await;
@@ -145,7 +145,7 @@ impl Jobs {
         });
     }
 
-    /// Stops everything that runs here. Repeatable work is left for the next process; other work ends as cancelled.
+    /// Stops all jobs of this process. Repeatable jobs are left to the next process; others end as cancelled.
     pub async fn shut_down(&self) {
         self.running.close().await;
     }
@@ -159,7 +159,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Removes the jobs whose time has come; tending does so too.
+    /// Removes expired jobs; the maintenance loop does so too.
     pub async fn remove_expired(&self) -> Result<(), Error> {
         while self.store.expire(self.now(), 500).await? == 500 {}
         Ok(())

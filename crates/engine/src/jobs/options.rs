@@ -1,23 +1,23 @@
-//! The bounds of jobs, and how long they are remembered.
+//! Limits and retention of jobs.
 
 use std::time::Duration;
 use toolyard_protocol::{JobState, Timing};
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Jobs that are not over, on disk.
+    /// Unfinished jobs in the store.
     pub max_open: u64,
     pub max_open_of_caller: u64,
-    /// Jobs that run in this process at once.
+    /// Jobs that run concurrently in this process.
     pub max_running: usize,
     pub max_running_of_caller: usize,
-    /// Completed jobs whose caller waits for the result.
+    /// Retention of completed jobs whose caller waits for the result.
     pub keep_short: Duration,
-    /// Completed jobs whose caller comes back for the result.
+    /// Retention of completed jobs whose caller fetches the result later.
     pub keep_long: Duration,
-    /// Jobs that failed, were cancelled, or whose fate is unknown.
+    /// Retention of jobs that failed, were cancelled, or whose outcome is unknown.
     pub keep_failed: Duration,
-    /// How often dead processes, wishes and expired jobs are looked for.
+    /// How often dead processes, cancel requests and expired jobs are checked.
     pub maintenance_interval: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a job is kept after its end.
+    /// How long a finished job is kept.
     pub fn retention(&self, timing: Timing, state: JobState) -> Duration {
         match (state, timing) {
             (JobState::Complete, Timing::Sync | Timing::AsyncShort | Timing::AsyncMedium) => self.keep_short,

@@ -1,6 +1,6 @@
-//! Which processes are alive: each holds a lock on a file of its own, and the kernel lets go of it when they die.
+//! Detects dead processes: each process locks its own file, and the kernel releases the lock when it dies.
 //!
-//! No clock is involved, so that neither a jump of it nor a long pause makes a live process look dead.
+//! No clock is involved, so neither a clock jump nor a long pause makes a live process look dead.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -16,7 +16,7 @@ pub struct Owner {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the worker file {path} cannot be used: {source}")]
+#[error("cannot use the worker file {path}: {source}")]
 pub struct OwnerError {
     path: PathBuf,
     source: std::io::Error,
@@ -35,7 +35,7 @@ impl Owner {
         let path = folder.join(id.to_string());
         let register = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            // Locked before it has its name: a name without a lock is a dead process.
+            // Locked before it is renamed into view: an unlocked file means a dead process.
             let hidden = folder.join(format!(".{id}"));
             let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden)?;
             lock.lock()?;
@@ -48,7 +48,7 @@ impl Owner {
         }
     }
 
-    /// Whether the process of that id is gone. One that was never heard of is.
+    /// Whether the process with this id is dead. An unknown id counts as dead.
     pub fn is_dead(&self, id: Id) -> bool {
         if id == self.id {
             return false;
@@ -57,21 +57,21 @@ impl Owner {
             Ok(file) => match file.try_lock() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => false,
-                // When in doubt it lives: running work twice is worse than running it late.
+                // When in doubt, alive: running work twice is worse than running it late.
                 Err(TryLockError::Error(_)) => false,
             },
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         }
     }
 
-    /// Removes the file of a dead process that holds nothing any more.
+    /// Removes the file of a dead process that no longer owns any job.
     pub fn forget(&self, id: Id) {
         if self.is_dead(id) {
             let _ = std::fs::remove_file(self.folder.join(id.to_string()));
         }
     }
 
-    /// Files of processes that died, whether or not they held a job.
+    /// Dead processes that left a file, whether or not they owned a job.
     pub fn dead(&self) -> Vec<Id> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| Id::parse(entry.file_name().to_str()?));
@@ -95,13 +95,13 @@ mod tests {
         let id = || new_id(&SystemClock, &SystemRandom);
         let folder = std::env::temp_dir().join(format!("toolyard-owner-{}", id()));
         let (me, other) = (Owner::register(&folder, id()).unwrap(), id());
-        assert!(me.is_dead(other), "one that was never heard of");
+        assert!(me.is_dead(other), "an unknown id");
         let living = Owner::register(&folder, other).unwrap();
         assert!(!me.is_dead(other) && !me.is_dead(me.id) && me.dead().is_empty());
         let file = folder.join("workers").join(other.to_string());
         drop(living);
         assert!(!file.exists());
-        // As after kill -9: the file is there and no one holds it.
+        // As after kill -9: the file exists, but it is not locked.
         std::fs::write(&file, "").unwrap();
         assert_eq!(me.dead(), [other]);
         me.forget(other);

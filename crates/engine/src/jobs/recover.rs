@@ -1,4 +1,4 @@
-//! What dead processes left behind: run again where that is safe, else said to be unknown.
+//! Recovers the jobs of dead processes: repeatable ones run again, others end in the state `Unknown`.
 
 use super::Jobs;
 use super::run::JobRun;
@@ -30,7 +30,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// The tool may have changed since: the job passes every gate again but the rate limit.
+    /// The tool may have changed since, so the job passes every gate again except the rate limit.
     fn run_again(&self, lease: Lease, job: Job, engine: &Engine) {
         let Some(jobs) = self.weak_self.upgrade() else { return };
         let call = Call {

@@ -1,4 +1,4 @@
-//! One job in a task of its own, from its first gate to the end of its row.
+//! The task of one job, from its first gate to the end of its row.
 
 use super::Jobs;
 use super::job_caller::JobCaller;
@@ -14,16 +14,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use toolyard_protocol::{Call, Error, ErrorKind, Job, JobState, Outcome, Redactor, Timing};
 
-/// How often a job that finds no room on the disk tries again.
+/// The retry delay when the store fails, for example because the disk is full.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Everything a job's task owns. Dropping the task leaves the row to the next process.
+/// The state of a job's task. Dropping the task leaves the row to the next process.
 pub struct JobRun {
     jobs: Arc<Jobs>,
     worker: JobWorker,
     origin: Origin,
     timing: Timing,
-    /// The row, once it is ours.
+    /// The lease of the row, once this job owns it.
     lease: Option<Lease>,
     permits: Option<JobPermits>,
     is_repeatable: bool,
@@ -35,20 +35,20 @@ pub struct JobRun {
 }
 
 enum Origin {
-    /// A call of this process. Its caller learns through the channel that there is a job.
+    /// A call of this process. The channel tells the caller that the job was created.
     Submitted { accepted: Option<oneshot::Sender<Accepted>>, awaited: bool },
-    /// The row of a process that died.
+    /// The row of a dead process.
     Recovered,
 }
 
-/// What became of a submitted call that was not refused.
+/// How a submitted call was accepted.
 pub enum Accepted {
     Created,
     /// A job with the same key exists: its result answers this call too.
     Existing(Box<Job>, oneshot::Sender<Outcome>),
 }
 
-/// What the list goes on with.
+/// How the list of gates continues.
 pub enum Started {
     Running(ToolPermit, JobCaller),
     /// The result of another job, which has the same key.
@@ -92,7 +92,7 @@ impl JobRun {
         }
     }
 
-    /// The task.
+    /// The body of the task.
     pub async fn run(mut self, engine: Engine, call: Call) {
         let outcome = engine.execute(&call, Execution::Job(&mut self)).await;
         let outcome = self.finish(outcome).await;
@@ -103,12 +103,12 @@ impl JobRun {
         matches!(self.origin, Origin::Recovered)
     }
 
-    /// Whether there is a row, and it is this job's.
+    /// Whether the job owns a row.
     pub fn is_ours(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// Writes the row, unless there is one, and waits for the permits to run.
+    /// Creates the row, unless it exists, and waits for the permits to run.
     pub async fn start(
         &mut self,
         call: &Call,
@@ -144,7 +144,7 @@ impl JobRun {
         Ok(Started::Running(ToolPermit::Acquired(tool_permit), JobCaller::new(jobs, lease, &self.worker)))
     }
 
-    /// Waits for `run`, or for the signal to stop. Dropping the run kills the tool's process tree.
+    /// Waits for `run` or the stop signal. Dropping the run kills the tool's process tree.
     pub async fn until_stopped<T>(
         &mut self,
         run: impl Future<Output = Result<T, Error>>,
@@ -173,7 +173,7 @@ impl JobRun {
         Error::new(ErrorKind::Cancelled, message)
     }
 
-    /// A caller that has gone is no fault.
+    /// Ignores a caller that has disconnected.
     fn accept(&mut self, accepted: Accepted) {
         if let Origin::Submitted { accepted: sender, .. } = &mut self.origin
             && let Some(sender) = sender.take()
@@ -185,7 +185,7 @@ impl JobRun {
     async fn join(&mut self, job: Box<Job>) -> Result<Started, Error> {
         let (reply, outcome) = oneshot::channel();
         self.accept(Accepted::Existing(job, reply));
-        let gone = |_| Error::new(ErrorKind::Cancelled, "the caller left before the job with its key ended");
+        let gone = |_| Error::new(ErrorKind::Cancelled, "the caller disconnected before the job ended");
         outcome.await.map(|outcome| Started::Joined(Box::new(outcome))).map_err(gone)
     }
 
@@ -204,16 +204,16 @@ impl JobRun {
         if is_marked_running {
             return Ok(permits);
         }
-        // What must not run twice must not look unstarted after a power cut.
+        // Work that must not run twice must not look unstarted after a power cut.
         let durability = if self.is_repeatable { Durability::Written } else { Durability::Synced };
         loop {
             match jobs.store.start(lease, jobs.now(), durability).await {
                 Ok(UpdateResult::Applied) => return Ok(permits),
                 Ok(UpdateResult::LeaseLost) | Err(StoreError::Stopped) => {
                     self.lease_lost = true;
-                    return Err(Error::new(ErrorKind::Cancelled, "another process has the job"));
+                    return Err(Error::new(ErrorKind::Cancelled, "another process took over the job"));
                 }
-                // A full disk, most likely: an acknowledged job waits for room.
+                // Probably a full disk: an acknowledged job waits for space.
                 Err(_) => {
                     self.until_stopped(async { Ok(tokio::time::sleep(RETRY_DELAY).await) }).await?;
                 }
@@ -221,7 +221,7 @@ impl JobRun {
         }
     }
 
-    /// Writes the end to the row before anyone is told. `None` when the row is left to another process.
+    /// Writes the outcome to the row before it is published. `None` when the row is left to another process.
     async fn finish(&mut self, outcome: Outcome) -> Option<Outcome> {
         let Some(lease) = self.lease else { return Some(outcome) };
         let is_left =
@@ -233,8 +233,8 @@ impl JobRun {
         let state = end_state(&outcome);
         let ttl = jobs.options.retention(self.timing, state);
         let encoded = jobs.codec.write(&outcome);
-        // A caller who waits gets the result as soon as it survives our death; for one who comes back later it
-        // must survive a power cut before it is shown as done.
+        // For a waiting caller the result must survive a crash of this process; for one that fetches it later
+        // it must survive a power cut before the job is shown as finished.
         let awaited = matches!(self.origin, Origin::Submitted { awaited: true, .. });
         let durability = if awaited { Durability::Written } else { Durability::Synced };
         let mut pause = Duration::from_millis(50);
@@ -243,7 +243,7 @@ impl JobRun {
             match jobs.store.finish(lease, end, durability).await {
                 Ok(UpdateResult::Applied) => return Some(outcome),
                 Ok(UpdateResult::LeaseLost) | Err(StoreError::Stopped) => return None,
-                // Nothing else can be done with a result for which the disk has no room.
+                // Probably a full disk: there is nothing to do but retry.
                 Err(_) => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! The jobs that run in this process: how to stop them, what they ask, who listens.
+//! The jobs that run in this process: stop signals, open questions, listeners and permits.
 
 use super::options::Options;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use toolyard_protocol::{
     Error, ErrorKind, Id, Identity, InputRequest, InputResponse, LogLine, Outcome, Progress,
 };
 
-/// What a listener may have missed without harm: it hears the end by another way.
+/// Updates buffered per listener. Missing some does no harm: the outcome has a channel of its own.
 const UPDATE_BUFFER: usize = 64;
 /// Questions that one job may have open.
 const MAX_QUESTIONS: usize = 64;
@@ -29,17 +29,17 @@ struct RunningJob {
     questions: HashMap<String, (InputRequest, oneshot::Sender<Result<InputResponse, Error>>)>,
 }
 
-/// Why work is to stop.
+/// Why a job must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopSignal {
     None,
-    /// Someone asked for it.
+    /// Cancellation was requested.
     Cancelled,
-    /// The process ends.
+    /// The process is shutting down.
     ShuttingDown,
 }
 
-/// What a running job tells those who wait for it.
+/// A message of a running job to its listeners.
 #[derive(Clone, Debug)]
 pub enum JobUpdate {
     Progress(Progress),
@@ -51,12 +51,12 @@ pub enum JobUpdate {
 pub struct JobWorker {
     pub stop: watch::Receiver<StopSignal>,
     pub updates: broadcast::Sender<JobUpdate>,
-    /// Whether the job goes on by itself.
+    /// Set when the tool detaches from its caller.
     pub detached: watch::Sender<bool>,
     end: watch::Sender<Option<Arc<Outcome>>>,
 }
 
-/// The waiter's side.
+/// The listener's side of a running job.
 pub struct JobListener {
     pub end: watch::Receiver<Option<Arc<Outcome>>>,
     pub updates: broadcast::Receiver<JobUpdate>,
@@ -99,7 +99,7 @@ impl RunningJobs {
         )
     }
 
-    /// Joins those who wait for a job of this process.
+    /// Listens to a job of this process.
     pub fn subscribe(&self, id: Id) -> Option<JobListener> {
         let jobs = self.jobs();
         let running = jobs.get(&id)?;
@@ -110,7 +110,7 @@ impl RunningJobs {
         })
     }
 
-    /// The end of a job, for whoever waits; `None` when it is left to another process.
+    /// Removes the job and publishes its outcome; `None` when it is left to another process.
     pub fn finish(&self, id: Id, worker: JobWorker, outcome: Option<Arc<Outcome>>) {
         self.jobs().remove(&id);
         worker.end.send_replace(outcome);
@@ -119,12 +119,12 @@ impl RunningJobs {
     /// Stops a job, if it runs here, and waits until it has stopped.
     pub async fn stop(&self, id: Id) {
         if let Some(mut end) = self.signal_stop(id, StopSignal::Cancelled) {
-            // An error means that the worker is gone, which is what was wanted.
+            // An error means that the worker has ended.
             let _ = end.changed().await;
         }
     }
 
-    /// Stops everything, and lets nothing new begin.
+    /// Stops all jobs and lets no new one start.
     pub async fn close(&self) {
         self.closing.send_replace(true);
         let ends: Vec<_> =
@@ -161,17 +161,17 @@ impl RunningJobs {
     ) -> Result<oneshot::Receiver<Result<InputResponse, Error>>, Error> {
         let (answer, answered) = oneshot::channel();
         let mut jobs = self.jobs();
-        let gone = || Error::new(ErrorKind::Cancelled, "the job is over");
+        let gone = || Error::new(ErrorKind::Cancelled, "the job has ended");
         let job = jobs.get_mut(&id).ok_or_else(gone)?;
         if job.questions.len() >= MAX_QUESTIONS || job.questions.contains_key(&question.key) {
             let message =
-                format!("the question '{}' is open already, or {MAX_QUESTIONS} others are", question.key);
+                format!("the question '{}' is already open, or {MAX_QUESTIONS} others are", question.key);
             return Err(
                 Error::new(ErrorKind::ToolFailed, message).hint("give each question a key of its own")
             );
         }
         job.questions.insert(question.key.clone(), (question.clone(), answer));
-        // No one may be listening; the question stays open for those who come later.
+        // Fails when there are no listeners; the question stays open for later ones.
         let _ = job.updates.send(JobUpdate::InputRequest(question));
         Ok(answered)
     }
@@ -181,13 +181,13 @@ impl RunningJobs {
         open.is_some_and(|(_, waiting)| waiting.send(answer).is_ok())
     }
 
-    /// Places to run in, if there are any now.
+    /// Permits to run, if they are free now.
     pub fn try_acquire(&self, identity: &Identity) -> Option<JobPermits> {
         let own = self.permits_of(identity).try_acquire_owned().ok()?;
         Some((self.permits.clone().try_acquire_owned().ok()?, own))
     }
 
-    /// Waits in line: first behind the caller's own jobs, then behind everyone's.
+    /// Waits for permits: first the caller's own, then the process's.
     pub async fn acquire(&self, identity: &Identity) -> Result<JobPermits, Error> {
         let closed = |_| Error::new(ErrorKind::Unavailable, "the server is shutting down");
         let own = self.permits_of(identity).acquire_owned().await.map_err(closed)?;
@@ -198,7 +198,7 @@ impl RunningJobs {
     fn permits_of(&self, identity: &Identity) -> Arc<Semaphore> {
         let mut callers = lock(&self.caller_permits);
         if callers.len() > 1024 {
-            // Only those that no job holds or waits for.
+            // Keeps the semaphores that a job holds or waits for.
             callers.retain(|_, permits| Arc::strong_count(permits) > 1);
         }
         callers.entry(identity.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.per_caller))).clone()

@@ -1,4 +1,4 @@
-//! From a call to a job: it is kept, started, and waited for as long as the caller stays.
+//! Submits a call as a job and waits for its outcome as long as the caller wants.
 
 use super::run::{Accepted, JobRun};
 use super::running::{JobListener, JobUpdate};
@@ -13,14 +13,14 @@ use toolyard_protocol::{
     Call, Caller, Error, ErrorKind, Id, JobState, Outcome, Payload, Redactor, Timing, ToolSpec, Wait,
 };
 
-/// A caller that waits to the end asks again this often whether a job of another process is over.
+/// The longest that a caller waits, unless twice the tool's timeout is longer.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// How long a caller stays.
+/// How long a caller waits.
 #[derive(Clone, Copy)]
 struct WaitPolicy {
     wait: Duration,
-    /// It leaves earlier when the tool goes on by itself.
+    /// Stop waiting when the tool detaches.
     until_detached: bool,
 }
 
@@ -31,7 +31,7 @@ impl Jobs {
         let wait_policy =
             WaitPolicy { wait: max_wait(&call, spec), until_detached: call.wait == Wait::UntilDetached };
         let (id, identity) = (call.id, call.identity.clone());
-        // A caller that leaves before it knows the id can never ask for the job again, unless it has a key.
+        // A caller that disconnects before it knows the id can never find the job again, unless it has a key.
         let mut cancel_guard = CancelOnDrop { jobs: self, id, armed: call.idempotency_key.is_none() };
         let (worker, mut listener) = self.running.register(id);
         let (accepted, acceptance) = oneshot::channel();
@@ -48,14 +48,14 @@ impl Jobs {
                 let _ = reply.send(outcome.unwrap_or_else(Outcome::failure));
                 end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down)
             }
-            // Refused: the outcome is there, but no job.
+            // Refused: there is an outcome, but no job.
             Err(_) => end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down),
         };
         cancel_guard.armed = false;
         outcome.unwrap_or_else(Outcome::failure)
     }
 
-    /// A job whose arguments hold a secret is kept without it, and so can't be run again from what is kept.
+    /// Arguments are stored redacted, so a job with a secret in them cannot be run again from its row.
     pub(super) fn new_job(
         &self,
         call: &Call,
@@ -69,7 +69,7 @@ impl Jobs {
             id: call.id,
             tool: spec.name.to_string(),
             repeatable: spec.annotations.is_safe_to_repeat() && hidden.is_none(),
-            // What counts as running is never started by another process unless it is repeatable.
+            // Another process never starts a `Running` job unless it is repeatable.
             state: if starts || hidden.is_some() { JobState::Running } else { JobState::Pending },
             arguments: hidden.unwrap_or_else(|| call.arguments.clone()),
             identity: call.identity.clone(),
@@ -84,7 +84,7 @@ impl Jobs {
         }
     }
 
-    /// Waits for a job's end, passing on what it says; after the wait, the answer is where it stands.
+    /// Waits for a job's outcome and forwards its updates; after the wait, returns its current state.
     async fn wait_for_outcome(
         &self,
         id: Id,
@@ -94,12 +94,12 @@ impl Jobs {
         WaitPolicy { wait, until_detached }: WaitPolicy,
     ) -> Result<Outcome, Error> {
         let mut until = Instant::now() + wait;
-        // Who does not stay hears nothing, and is not asked.
+        // A caller that does not wait gets no updates and no questions.
         if let Some(listener) = listener.filter(|_| !wait.is_zero()) {
             let mut detached = listener.detached.clone();
             let listening = tokio::time::timeout_at(until.into(), self.forward_updates(id, listener, caller));
             tokio::select! {
-                // First, so that what the job asks when it is by itself is not put to this caller.
+                // First, so that questions after the detach are not sent to this caller.
                 biased;
                 Ok(_) = detached.wait_for(|detached| *detached), if until_detached => until = Instant::now(),
                 ended = listening => if let Ok(Some(outcome)) = ended {
@@ -113,7 +113,7 @@ impl Jobs {
         self.outcome_of(&job)
     }
 
-    /// `None` when the job left this process unfinished.
+    /// `None` when the job was left to another process.
     async fn forward_updates(
         &self,
         id: Id,
@@ -143,7 +143,7 @@ impl Jobs {
         }
     }
 
-    /// The end of a job that is over; of one that is not, where it stands.
+    /// The outcome of a finished job; the `job_started` result of an unfinished one.
     pub fn outcome_of(&self, job: &toolyard_protocol::Job) -> Result<Outcome, Error> {
         let mut outcome = match (&job.outcome, job.state) {
             (Some(encoded), _) => self.codec.read(encoded)?,
@@ -160,11 +160,11 @@ impl Jobs {
 }
 
 async fn end(ended: &mut watch::Receiver<Option<Arc<Outcome>>>) -> Option<Arc<Outcome>> {
-    // An error means that the worker is gone without an end, as at a shutdown.
+    // An error means that the worker ended without an outcome, as at a shutdown.
     ended.wait_for(Option::is_some).await.ok()?.clone()
 }
 
-/// The answer for a job that goes on: the `job_started` result of typed tools.
+/// The result for a job that is still running: the `job_started` result of typed tools.
 fn job_started(id: Id, tool: &str, timing: Timing) -> Outcome {
     // Ids, canonical names and timings need no escaping.
     let data = format!(r#"{{"job_id":"{id}","tool":"{tool}","timing":"{}"}}"#, timing.as_str());
@@ -175,7 +175,7 @@ pub fn end_state(outcome: &Outcome) -> JobState {
     match outcome.error() {
         None => JobState::Complete,
         Some(error) if error.kind == ErrorKind::Cancelled => JobState::Cancelled,
-        // Half a success is one: its data counts.
+        // A partial success has data, so it is complete.
         Some(_) if outcome.data().is_some() => JobState::Complete,
         Some(_) => JobState::Failed,
     }
@@ -185,21 +185,21 @@ fn max_wait(call: &Call, spec: &ToolSpec) -> Duration {
     match call.wait {
         Wait::UntilDone | Wait::UntilDetached => MAX_WAIT.max(spec.limits.timeout * 2),
         Wait::NoWait => Duration::ZERO,
-        // A plain call with a key is a job only so that it is not run twice: its caller wants the result.
+        // A sync call with a key is a job only to avoid a second run: its caller wants the result.
         Wait::AsDeclared => spec.timing.wait().unwrap_or(MAX_WAIT.max(spec.limits.timeout * 2)),
     }
 }
 
 pub fn worker_died() -> Error {
-    Error::new(ErrorKind::Unavailable, "the process that ran the job died, and no one knows how far it came")
-        .hint("the tool is not declared safe to repeat; look at what it did before running it again")
+    Error::new(ErrorKind::Unavailable, "the process that ran the job died; how far the job got is unknown")
+        .hint("the tool is not declared safe to repeat; check what it did before running it again")
 }
 
 fn shutting_down() -> Error {
     Error::new(ErrorKind::Unavailable, "the server is shutting down")
 }
 
-/// Cancels a job whose caller went away before it was told the id.
+/// Cancels a job whose caller disconnected before it got the id.
 struct CancelOnDrop<'a> {
     jobs: &'a Jobs,
     id: Id,

@@ -1,4 +1,4 @@
-//! Jobs as the tasks of a client that follows them by their id.
+//! Jobs as MCP tasks, which clients follow by id.
 
 use super::LazyJobs;
 use crate::request_context::RequestFuture;
@@ -7,13 +7,13 @@ use crate::tasks::{Task, TaskChanges, Tasks};
 use std::time::Duration;
 use toolyard_protocol::{Error, ErrorKind, Id, Identity, InputResponse, Payload};
 
-/// How often it is worth asking.
+/// The interval at which clients should poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long to wait for a change at a time.
+/// The longest wait for a change.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// Changes that are told at once.
+/// The most changes returned at once.
 const MAX_EVENTS: usize = 200;
 
 impl Tasks for LazyJobs {
@@ -80,7 +80,7 @@ impl Tasks for LazyJobs {
     }
 }
 
-/// A job that is not there is no failure.
+/// Maps a job that is not found to `None`.
 fn none_if_not_found<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Several sources of resources as one: lists go through all of them in turn, an address goes to the one that claims it.
+//! Several sources of resources as one: lists concatenate them, a URI goes to the source that claims it.
 
 use super::{ResourceChange, Resources, WatchGuard, not_found, unknown_cursor};
 use crate::request_context::{RequestContext, RequestFuture};
@@ -11,15 +11,15 @@ use toolyard_protocol::{
 
 pub struct CombinedResources {
     sources: Vec<Arc<dyn Resources>>,
-    /// Every source tells its changes here.
+    /// Every source sends its changes here.
     changes: broadcast::Sender<ResourceChange>,
 }
 
-/// How a source is asked for a page.
+/// Lists one page of a source.
 type ListFn<T> =
     for<'a> fn(&'a dyn Resources, Option<&'a str>, RequestContext<'a>) -> RequestFuture<'a, Page<T>>;
 
-/// A page is full with so many; the last source of a page may add a page of its own.
+/// A page ends once it has this many items; the last source may add a whole page of its own.
 const PAGE_SIZE: usize = 100;
 
 impl CombinedResources {
@@ -34,11 +34,11 @@ impl CombinedResources {
         self.sources.iter().find(|source| source.claims(uri)).ok_or_else(|| not_found(uri))
     }
 
-    /// Goes on where `cursor` says: `SOURCE.CURSOR`, the second part empty at a source's start.
+    /// `cursor` is `SOURCE.CURSOR`; the second part is empty at the start of a source.
     async fn page<T>(
         &self,
         cursor: Option<&str>,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
         list: ListFn<T>,
     ) -> Result<Page<T>, Error> {
         let (mut at, mut inner) = parse(cursor)?;
@@ -47,7 +47,7 @@ impl CombinedResources {
         }
         let mut page: Option<Page<T>> = None;
         while let Some(source) = self.sources.get(at) {
-            let mut found = list(source.as_ref(), inner.as_deref(), request_context).await?;
+            let mut found = list(source.as_ref(), inner.as_deref(), context).await?;
             (at, inner) = match found.next.take() {
                 Some(next) => (at, Some(next)),
                 None => (at + 1, None),
@@ -92,60 +92,44 @@ impl Resources for CombinedResources {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<Resource>> {
-        Box::pin(self.page(cursor, request_context, |source, cursor, request_context| {
-            source.list(cursor, request_context)
-        }))
+        Box::pin(self.page(cursor, context, |source, cursor, context| source.list(cursor, context)))
     }
 
     fn templates<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<ResourceTemplate>> {
-        Box::pin(self.page(cursor, request_context, |source, cursor, request_context| {
-            source.templates(cursor, request_context)
-        }))
+        Box::pin(self.page(cursor, context, |source, cursor, context| source.templates(cursor, context)))
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ReadResult> {
-        Box::pin(async move { self.source_for(uri)?.read(uri, request_context).await })
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
+        Box::pin(async move { self.source_for(uri)?.read(uri, context).await })
     }
 
-    fn write<'a>(
-        &'a self,
-        part: ResourceContents,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ()> {
-        Box::pin(async move { self.source_for(&part.uri)?.write(part, request_context).await })
+    fn write<'a>(&'a self, part: ResourceContents, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+        Box::pin(async move { self.source_for(&part.uri)?.write(part, context).await })
     }
 
-    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
-        Box::pin(async move { self.source_for(uri)?.delete(uri, request_context).await })
+    fn delete<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+        Box::pin(async move { self.source_for(uri)?.delete(uri, context).await })
     }
 
     fn complete<'a>(
         &'a self,
         uri_template: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion> {
-        Box::pin(async move {
-            self.source_for(uri_template)?.complete(uri_template, completing, request_context).await
-        })
+        Box::pin(
+            async move { self.source_for(uri_template)?.complete(uri_template, completing, context).await },
+        )
     }
 
-    fn watch<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, WatchGuard> {
-        Box::pin(async move { self.source_for(uri)?.watch(uri, request_context).await })
+    fn watch<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, WatchGuard> {
+        Box::pin(async move { self.source_for(uri)?.watch(uri, context).await })
     }
 
     fn changes(&self) -> broadcast::Receiver<ResourceChange> {

@@ -1,5 +1,5 @@
-//! The gate in front of all resources: nothing that is read, listed or refused shows a secret, and nothing is written or
-//! removed without its audit record.
+//! The gates of all resources: everything read or listed, and every error, is redacted; every write and
+//! delete passes the gates of a call.
 
 use super::{ResourceChange, Resources, WatchGuard};
 use crate::execute::{Engine, Execution};
@@ -35,8 +35,8 @@ impl GatedResources {
         found.map_err(|error| self.engine.redact_error(error))
     }
 
-    /// Passes every gate like a call of a tool; the audit log names it as one.
-    async fn change(&self, change: Change, request_context: RequestContext<'_>) -> Result<(), Error> {
+    /// Passes every gate like a tool call and is recorded as one in the audit log.
+    async fn change(&self, change: Change, context: RequestContext<'_>) -> Result<(), Error> {
         let (name, arguments) = match &change {
             Change::Write(part) => (WRITE, arguments(&part.uri, Some(part.body.len()))),
             Change::Delete(uri) => (DELETE, arguments(uri, None)),
@@ -45,14 +45,14 @@ impl GatedResources {
         let spec = spec(name)?;
         let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
         let entry = Entry { spec, runner, input: None, output: None, cache_key: None, limiter };
-        let call = request_context.call(self.engine.call_id(), name, arguments);
-        let execution = Execution::Operation(Arc::new(entry), request_context.caller);
+        let call = context.call(self.engine.call_id(), name, arguments);
+        let execution = Execution::Operation(Arc::new(entry), context.caller);
         let outcome = self.engine.execute(&call, execution).await;
         outcome.error().cloned().map_or(Ok(()), Err)
     }
 }
 
-/// A change of a resource as an operation that the engine can run.
+/// A write or delete as an operation that the engine can run.
 struct ChangeRunner {
     resources: Arc<dyn Resources>,
     change: Change,
@@ -77,12 +77,12 @@ impl Runner for ChangeRunner {
     }
 }
 
-/// Longer than any disk takes.
+/// Longer than any disk write takes.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 const WRITE: &str = "resource.write";
 const DELETE: &str = "resource.delete";
 
-/// What the audit log needs to know about an act that is no tool.
+/// The specification of an operation that is not a tool, for the gates and the audit log.
 fn spec(name: &str) -> Result<ToolSpec, Error> {
     let wrong = |error| Error::new(ErrorKind::Internal, format!("'{name}': {error}"));
     Ok(ToolSpec {
@@ -103,7 +103,7 @@ fn spec(name: &str) -> Result<ToolSpec, Error> {
     })
 }
 
-/// `{"uri": …, "bytes": …}`: which resource, and how much, but not what.
+/// `{"uri": …, "bytes": …}`: the URI and the size, but not the content.
 fn arguments(uri: &str, bytes: Option<usize>) -> Payload {
     let mut out = b"{\"uri\":".to_vec();
     push_json_string(&mut out, uri);
@@ -118,10 +118,10 @@ fn redact_reading(redactor: &dyn Redactor, reading: &mut ReadResult) -> Result<(
     for part in &mut reading.parts {
         match &mut part.body {
             Body::Text(text) => gates::redact::redact_text(redactor, text),
-            // Cutting something out of bytes would break them.
+            // Removing bytes from binary content would corrupt it.
             Body::Blob(bytes) if redactor.text(&String::from_utf8_lossy(bytes)).is_some() => {
-                return Err(Error::new(ErrorKind::Forbidden, "the resource holds a secret of this yard")
-                    .hint("secrets are never given out; keep them out of what clients may read"));
+                return Err(Error::new(ErrorKind::Forbidden, "the resource contains a secret of this yard")
+                    .hint("secrets are never sent to clients; remove the secret from the resource"));
             }
             Body::Blob(_) => {}
         }
@@ -133,9 +133,9 @@ fn redact_reading(redactor: &dyn Redactor, reading: &mut ReadResult) -> Result<(
     Ok(())
 }
 
-fn redact_fields(redactor: &dyn Redactor, words: [&mut Option<String>; 3], texts: [&mut String; 2]) {
-    let words = words.into_iter().flatten();
-    words.chain(texts).for_each(|text| gates::redact::redact_text(redactor, text));
+fn redact_fields(redactor: &dyn Redactor, optional: [&mut Option<String>; 3], texts: [&mut String; 2]) {
+    let optional = optional.into_iter().flatten();
+    optional.chain(texts).for_each(|text| gates::redact::redact_text(redactor, text));
 }
 
 impl Resources for GatedResources {
@@ -150,13 +150,13 @@ impl Resources for GatedResources {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<Resource>> {
         Box::pin(async move {
-            let mut page = self.redact_result(self.inner.list(cursor, request_context).await)?;
+            let mut page = self.redact_result(self.inner.list(cursor, context).await)?;
             for item in &mut page.items {
-                let words = [&mut item.title, &mut item.description, &mut item.mime];
-                redact_fields(self.redactor(), words, [&mut item.uri, &mut item.name]);
+                let optional = [&mut item.title, &mut item.description, &mut item.mime];
+                redact_fields(self.redactor(), optional, [&mut item.uri, &mut item.name]);
             }
             Ok(page)
         })
@@ -165,62 +165,50 @@ impl Resources for GatedResources {
     fn templates<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<ResourceTemplate>> {
         Box::pin(async move {
-            let mut page = self.redact_result(self.inner.templates(cursor, request_context).await)?;
+            let mut page = self.redact_result(self.inner.templates(cursor, context).await)?;
             for item in &mut page.items {
-                let words = [&mut item.title, &mut item.description, &mut item.mime];
-                redact_fields(self.redactor(), words, [&mut item.uri_template, &mut item.name]);
+                let optional = [&mut item.title, &mut item.description, &mut item.mime];
+                redact_fields(self.redactor(), optional, [&mut item.uri_template, &mut item.name]);
             }
             Ok(page)
         })
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ReadResult> {
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
         Box::pin(async move {
-            let mut reading = self.redact_result(self.inner.read(uri, request_context).await)?;
+            let mut reading = self.redact_result(self.inner.read(uri, context).await)?;
             redact_reading(self.redactor(), &mut reading)?;
             Ok(reading)
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        part: ResourceContents,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ()> {
-        Box::pin(self.change(Change::Write(part), request_context))
+    fn write<'a>(&'a self, part: ResourceContents, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+        Box::pin(self.change(Change::Write(part), context))
     }
 
-    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
-        Box::pin(self.change(Change::Delete(uri.to_owned()), request_context))
+    fn delete<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+        Box::pin(self.change(Change::Delete(uri.to_owned()), context))
     }
 
     fn complete<'a>(
         &'a self,
         uri_template: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion> {
         Box::pin(async move {
             let mut found =
-                self.redact_result(self.inner.complete(uri_template, completing, request_context).await)?;
+                self.redact_result(self.inner.complete(uri_template, completing, context).await)?;
             found.values.iter_mut().for_each(|value| gates::redact::redact_text(self.redactor(), value));
             Ok(found)
         })
     }
 
-    fn watch<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, WatchGuard> {
-        Box::pin(async move { self.redact_result(self.inner.watch(uri, request_context).await) })
+    fn watch<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, WatchGuard> {
+        Box::pin(async move { self.redact_result(self.inner.watch(uri, context).await) })
     }
 
     fn changes(&self) -> broadcast::Receiver<ResourceChange> {

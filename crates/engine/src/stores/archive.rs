@@ -1,35 +1,35 @@
-//! The archive of messages that left a context's window. The host will use it; nothing does yet.
+//! The archive of messages evicted from a context window. Reserved for the host; not used yet.
 
 use super::StoreFuture;
 use toolyard_protocol::{Id, Payload, Timestamp};
 
-/// Append-only: messages that left a context's window and whatever else must not be lost.
+/// Append-only: messages evicted from a context window and other data that must not be lost.
 pub trait ArchiveStore: Send + Sync {
-    /// On disk when the reply comes. The first entry of an id stays, whatever comes after.
+    /// On disk when it returns. The first entry with an id stays; later ones are ignored.
     fn append(&self, entry: ArchiveEntry) -> StoreFuture<'_, ()>;
 
-    /// Oldest first, which is by id. A page ends at the limit or before 16 MiB of bodies and texts, so go on from its
-    /// last id until none comes.
+    /// Oldest first, which is by id. A page ends at the limit or before 16 MiB of bodies and texts; read on
+    /// after its last id until a page is empty.
     fn read(&self, query: ArchiveQuery) -> StoreFuture<'_, Vec<ArchiveEntry>>;
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchiveEntry {
-    /// Time-ordered; the same id again is no second entry.
+    /// Time-ordered; a second entry with the same id is ignored.
     pub id: Id,
     /// The conversation or log it belongs to.
     pub stream: String,
     pub at: Timestamp,
-    /// JSON, given back byte for byte.
+    /// JSON, returned byte for byte.
     pub body: Payload,
-    /// What can be searched.
+    /// The searchable text.
     pub text: String,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct ArchiveQuery {
     pub stream: Option<String>,
-    /// As for annotations.
+    /// Matched as in [`AnnotationStore::search`](super::AnnotationStore::search).
     pub words: Option<String>,
     pub after: Option<Id>,
     pub limit: usize,

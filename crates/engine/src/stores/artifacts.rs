@@ -1,11 +1,11 @@
-//! Named results and what people say about them.
+//! Stored results (artifacts) and their annotations.
 
 use super::StoreFuture;
 use toolyard_protocol::{Id, Payload, Timestamp};
 
 pub trait ArtifactStore: Send + Sync {
-    /// The id is the caller's, fresh for each artifact: equal content makes two artifacts, not one. The very same
-    /// artifact again is given back; another one under an id that is taken is `Invalid`.
+    /// The caller chooses a new id for each artifact: equal content makes two artifacts, not one. Creating
+    /// the same artifact again returns it; a different one with an existing id is `Invalid`.
     fn create(&self, new: NewArtifact) -> StoreFuture<'_, Artifact>;
 
     fn get(&self, id: Id) -> StoreFuture<'_, Option<Artifact>>;
@@ -13,31 +13,31 @@ pub trait ArtifactStore: Send + Sync {
     /// Newest first, which is by id.
     fn list(&self, filter: ArtifactFilter) -> StoreFuture<'_, Vec<Artifact>>;
 
-    /// Content hashes that some artifact names, sorted, each once, those after `after`: for the blob store's garbage
-    /// collection.
+    /// Content hashes that artifacts refer to, sorted and distinct, after `after`: for the blob store's
+    /// garbage collection.
     fn hashes(&self, after: Option<String>, limit: usize) -> StoreFuture<'_, Vec<String>>;
 
-    /// With its annotations; `false` when there was none. Those that name it as parent keep doing so.
+    /// Removes an artifact with its annotations; `false` when not found. References to it as parent remain.
     fn remove(&self, id: Id) -> StoreFuture<'_, bool>;
 }
 
 pub trait AnnotationStore: Send + Sync {
-    /// `NotFound` when the artifact does not exist. The very same annotation again is given back.
+    /// `NotFound` when the artifact does not exist. Adding the same annotation again returns it.
     fn add(&self, new: NewAnnotation) -> StoreFuture<'_, Annotation>;
 
     /// Oldest first, which is by id.
     fn for_artifact(&self, artifact: Id, limit: usize) -> StoreFuture<'_, Vec<Annotation>>;
 
-    /// Every word of the query occurs in message, source or vibe; words are runs of letters and digits, compared
-    /// without case; a trailing `*` matches a beginning. Newest first. The store's `full_text.rs` has the rule in full; a
-    /// query without a word is `Invalid`.
+    /// Every word of the query occurs in message, source or vibe; words are runs of letters and digits,
+    /// compared without case; a trailing `*` matches a prefix. Newest first. The full rule is in the store's
+    /// `full_text.rs`; a query without a word is `Invalid`.
     fn search(&self, words: &str, limit: usize) -> StoreFuture<'_, Vec<Annotation>>;
 }
 
-/// Where something comes from.
+/// The origin of an artifact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
-    /// Sorted, without doubles; the store sees to it.
+    /// Sorted and deduplicated by the store.
     pub tags: Vec<String>,
     pub creator: Option<String>,
     pub parent: Option<Id>,
@@ -71,7 +71,7 @@ pub struct Artifact {
 pub struct ArtifactFilter {
     pub tag: Option<String>,
     pub creator: Option<String>,
-    /// Made then or later.
+    /// Created at this time or later.
     pub since: Option<Timestamp>,
     /// Only artifacts older than this one.
     pub before: Option<Id>,
@@ -115,7 +115,7 @@ impl From<NewAnnotation> for Annotation {
 }
 
 impl Annotation {
-    /// What can be searched.
+    /// The searchable texts.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         [Some(&self.message), self.source.as_ref(), self.vibe.as_ref()]
             .into_iter()

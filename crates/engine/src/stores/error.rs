@@ -1,4 +1,4 @@
-//! Why a store could not do as asked.
+//! The errors of the stores.
 
 use toolyard_protocol::{Error, ErrorKind, Id};
 
@@ -10,26 +10,26 @@ pub enum StoreError {
     Invalid(String),
     #[error("the disk is full")]
     Full,
-    /// A bound of ours, not of the disk.
+    /// A configured limit, not the disk's.
     #[error("{0}")]
     Bound(String),
     #[error("the query took longer than {ms} ms and was stopped")]
     Budget { ms: u64 },
-    /// Events before `oldest` have left the ring.
-    #[error("the events after {cursor} are gone; the oldest kept is {oldest}")]
+    /// Events before `oldest` were dropped from the ring buffer.
+    #[error("the events after {cursor} have expired; the oldest available is {oldest}")]
     CursorExpired { cursor: u64, oldest: u64 },
-    /// The file is damaged, locked by someone else for too long, or from a newer version.
+    /// The file is damaged, locked by another process for too long, or from a newer version.
     #[error("the store cannot be used: {0}")]
     Broken(String),
-    /// The store stopped before it could say whether the change was made.
+    /// The store stopped before it confirmed the change.
     #[error("the store stopped")]
     Stopped,
 }
 
 impl StoreError {
-    /// The caller's id is fresh for each new thing; this one is not.
+    /// Callers must choose a new id for each object.
     pub fn id_taken(what: &str, id: Id) -> StoreError {
-        StoreError::Invalid(format!("another {what} has the id '{id}' already; use a fresh one"))
+        StoreError::Invalid(format!("the id '{id}' is already used by another {what}; use a new one"))
     }
 
     pub fn node_not_found(id: &str) -> StoreError {
@@ -49,9 +49,7 @@ impl From<StoreError> for Error {
         let message = error.to_string();
         match error {
             StoreError::Full => Error::new(kind, message).hint("free some space; nothing was lost"),
-            StoreError::Budget { .. } => {
-                Error::new(kind, message).hint("ask for less: a smaller depth or limit")
-            }
+            StoreError::Budget { .. } => Error::new(kind, message).hint("reduce the depth or the limit"),
             StoreError::CursorExpired { oldest, .. } => {
                 Error::new(kind, message).hint(format!("start again from {}", oldest.saturating_sub(1)))
             }

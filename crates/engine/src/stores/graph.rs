@@ -1,28 +1,27 @@
-//! A graph of things: identities with hints and tags, joined port to port.
+//! The graph: nodes with hints and tags, linked port to port.
 
 use super::StoreFuture;
 use std::time::Duration;
 use toolyard_protocol::Timestamp;
 
 pub trait GraphStore: Send + Sync {
-    /// Makes or renames an identity and adds hints; an equal kind and value takes the new confidence. `Invalid` when
-    /// it would have more than 64 hints; the same for its tags.
+    /// Creates or renames a node and adds hints; an existing kind and value gets the new confidence.
+    /// `Invalid` when the node would have more than 64 hints.
     fn bind(&self, id: String, name: String, hints: Vec<Hint>, now: Timestamp) -> StoreFuture<'_, GraphNode>;
 
-    /// `NotFound` when the identity does not exist. Adding a tag twice is no change.
+    /// `NotFound` when the node does not exist, `Invalid` above 64 tags. Adding a tag twice changes nothing.
     fn tag(&self, id: String, tag: Tag) -> StoreFuture<'_, GraphNode>;
 
-    /// Joins two ports; both identities must exist (`NotFound`). An equal connection is given back, with the new
-    /// transport.
+    /// Links two ports; both nodes must exist (`NotFound`). An equal link is returned with the new transport.
     fn connect(&self, new: GraphLink) -> StoreFuture<'_, GraphLink>;
 
     fn get(&self, id: String) -> StoreFuture<'_, Option<GraphNode>>;
 
-    /// By id. Every part of the filter that is given must fit; the two parts of a tag (of a hint) fit the same one.
+    /// Sorted by id. All given parts of the filter must match; both parts of a tag (hint) match the same one.
     fn find(&self, filter: GraphNodeFilter) -> StoreFuture<'_, Vec<GraphNode>>;
 
-    /// Everything that can be reached from what `start` finds (depth 0), within the depth, the limit and the time.
-    /// `Budget` when the time is used up; a budget of nothing always is.
+    /// All nodes reachable from those that match `start` (depth 0), within the depth, the limit and the time
+    /// budget. `Budget` when the time is exceeded, which a zero budget always is.
     fn walk(&self, query: GraphQuery) -> StoreFuture<'_, Walk>;
 }
 
@@ -44,7 +43,7 @@ pub struct Tag {
 pub struct GraphNode {
     pub id: String,
     pub name: String,
-    /// By kind and value.
+    /// Sorted by kind and value.
     pub hints: Vec<Hint>,
     /// Sorted.
     pub tags: Vec<Tag>,
@@ -62,7 +61,7 @@ pub struct GraphLink {
 
 #[derive(Clone, Debug, Default)]
 pub struct GraphNodeFilter {
-    /// Part of the name, without case (ASCII).
+    /// A substring of the name, ignoring ASCII case.
     pub name: Option<String>,
     pub tag_namespace: Option<String>,
     pub tag_value: Option<String>,
@@ -82,14 +81,14 @@ pub enum Direction {
 pub struct GraphQuery {
     pub start: GraphNodeFilter,
     pub direction: Direction,
-    /// Only connections of this transport, in the walk and in the answer.
+    /// Only links of this transport, in the walk and in the result.
     pub transport: Option<String>,
     pub max_depth: u32,
     pub limit: usize,
     pub budget: Duration,
 }
 
-/// One identity that was reached, by the shortest way.
+/// A node that was reached, with the length of the shortest path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReachedNode {
     pub identity: GraphNode,
@@ -98,11 +97,11 @@ pub struct ReachedNode {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Walk {
-    /// By depth, then id.
+    /// Sorted by depth, then id.
     pub found: Vec<ReachedNode>,
-    /// Between two identities of `found`, whatever the direction of the walk; sorted; at most ten for each identity
-    /// that the limit allows.
+    /// Links between two nodes of `found`, regardless of the direction of the walk; sorted; at most ten times
+    /// the node limit.
     pub connections: Vec<GraphLink>,
-    /// A limit cut something off: of the starts, of what was found or of the connections.
+    /// Whether a limit cut off start nodes, reached nodes or links.
     pub truncated: bool,
 }

@@ -1,4 +1,4 @@
-//! Rate limits that several processes share.
+//! The store of rate limits.
 
 use super::StoreFuture;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use toolyard_protocol::{Rate, Timestamp};
 
 /// Rate limits that several processes share.
 pub trait LimitStore: Send + Sync {
-    /// Takes one token of the bucket `key`; `Some` is how long to wait when there is none. A bucket is full at first
-    /// and fills evenly. A clock that went backwards neither fills nor empties it: up to a second back counts as no
-    /// time at all (two processes that read the clock in turn), more as a clock that was set and goes on from there.
+    /// Takes one token from the bucket `key`, or returns how long to wait for one. A bucket starts full and
+    /// is refilled evenly. A clock that went backwards neither fills nor empties it: up to one second back
+    /// counts as no elapsed time (two processes may read the clock out of order), more as a reset clock.
     fn take(&self, key: String, rate: Rate, now: Timestamp) -> StoreFuture<'_, Option<Duration>>;
 }

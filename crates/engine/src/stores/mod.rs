@@ -1,6 +1,6 @@
-//! What outlives a process, behind traits: jobs, events, cached results, limits, artifacts, annotations, graph, archive.
+//! Traits for persistent state: jobs, events, cached results, limits, artifacts, annotations, graph, archive.
 //!
-//! The implementations, and the suite that all of them pass, are in the store.
+//! The implementations, and the test suite that all of them pass, are in the store crate.
 
 mod archive;
 mod artifacts;
@@ -27,10 +27,10 @@ pub use limits::LimitStore;
 use std::future::Future;
 use std::pin::Pin;
 
-/// What a store's method gives. Dropping it does not take back what was asked for.
+/// The result of a store method. Dropping it does not undo the request.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// When a change counts as done.
+/// When a change counts as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// On disk: survives a power cut.

@@ -1,4 +1,4 @@
-//! What the cache promises: one run for equal calls, nothing kept that must not be.
+//! The result cache: equal calls share one run, and rows expire.
 
 use crate::{FakeClock, spec};
 use futures_util::FutureExt;
@@ -23,7 +23,7 @@ fn open() -> (Arc<Cache>, Arc<FakeClock>) {
 }
 
 #[test]
-fn a_clock_that_jumped_back_makes_nothing_immortal() {
+fn a_clock_that_jumped_back_does_not_extend_the_life_of_a_row() {
     let (cache, clock) = open();
     cache.put(&key(1), &result("1"));
     clock.0.store(5, Ordering::Relaxed);
@@ -31,7 +31,7 @@ fn a_clock_that_jumped_back_makes_nothing_immortal() {
 }
 
 #[tokio::test]
-async fn equal_runs_are_shared_and_live_as_long_as_someone_waits() {
+async fn equal_runs_are_shared_and_run_while_any_caller_waits() {
     let (cache, _) = open();
     let (started, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let flight = || {
@@ -52,7 +52,7 @@ async fn equal_runs_are_shared_and_live_as_long_as_someone_waits() {
     first.abort();
     assert_eq!(second.await.unwrap().result.unwrap(), result("1"));
     assert_eq!((started.load(Ordering::SeqCst), finished.load(Ordering::SeqCst)), (1, 1));
-    // The last waiter takes the run with it.
+    // The run is dropped with its last caller.
     let alone = tokio::spawn(flight());
     tokio::time::sleep(Duration::from_millis(10)).await;
     alone.abort();

@@ -1,4 +1,4 @@
-//! The order of the gates, observed on real calls of every sort: each part that a gate uses records when it is used.
+//! The order of the gates, observed on real calls of every kind: each dependency of a gate records its use.
 
 use crate::jobs::{Counting, PlainCodec};
 use crate::{TempDir, Trace, call, spec};
@@ -25,7 +25,7 @@ use toolyard_store::suite::memory::{self, Memory};
 
 const RESULT: &str = r#"{"result":1}"#;
 
-/// Every part that a gate uses.
+/// Implements every dependency of the gates and records its use.
 #[derive(Clone, Default)]
 struct Recorder(Trace);
 
@@ -37,13 +37,14 @@ impl LimitStore for Recorder {
     }
 }
 
-/// A schema: refuses arguments and results that hold the word `invalid`.
+/// A schema: rejects arguments and results that contain `invalid`, and `job_started` results.
 struct Schema(Trace, &'static str);
 
 impl Check for Schema {
     fn check(&self, payload: &Payload) -> Result<(), Vec<Violation>> {
         self.0.add(self.1);
-        match std::str::from_utf8(payload.bytes()).unwrap().contains("invalid") {
+        let text = std::str::from_utf8(payload.bytes()).unwrap();
+        match text.contains("invalid") || text.contains("job_id") {
             false => Ok(()),
             true => Err(vec![Violation { pointer: String::new(), message: "it is invalid".into() }]),
         }
@@ -82,7 +83,7 @@ impl CacheKey for Recorder {
     }
 }
 
-/// The file below the cache.
+/// The store behind the cache.
 struct Disk(Trace, memory::Cache);
 
 impl CacheStore for Disk {
@@ -101,7 +102,13 @@ impl Runner for Recorder {
         self.0.add("run");
         let arguments = std::str::from_utf8(run.call.arguments.bytes()).unwrap();
         let result = if arguments.contains("bad result") { r#""invalid""# } else { RESULT };
-        Box::pin(std::future::ready(Ok(Outcome::success(Some(Payload::json(result))))))
+        let hangs = arguments.contains("hang");
+        Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            Ok(Outcome::success(Some(Payload::json(result))))
+        })
     }
 }
 
@@ -110,7 +117,7 @@ impl Redactor for Recorder {
         None
     }
 
-    /// Arguments are looked at too, for the record; only results are of interest here.
+    /// Arguments are redacted too, for the audit record; only results are recorded here.
     fn payload(&self, payload: &Payload) -> Option<Payload> {
         if payload.bytes() == RESULT.as_bytes() {
             self.0.add("redact");
@@ -126,7 +133,7 @@ struct World {
     memory: Memory,
 }
 
-/// An engine with one tool that has everything: a rate limit, schemas, a cache.
+/// An engine with one tool that has a rate limit, schemas and a cache key.
 fn world(timing: Timing, call_limit: CallLimit) -> World {
     let (folder, trace, memory) = (TempDir::new(), Trace::default(), Memory::new(1000));
     let recorder = Recorder(trace.clone());
@@ -184,7 +191,7 @@ async fn a_direct_call_passes_every_gate_in_order_and_a_cached_one_all_but_the_r
     assert_eq!(world.trace.take(), [&ADMITTED[..], &CARRIED_OUT[..]].concat());
     let outcome = world.engine.run(call("{}"), &NoopCaller).await;
     assert!(outcome.meta.cached);
-    let hit = ["cache look-up", "redact", "validate output", "audit end"];
+    let hit = ["cache look-up", "redact", "audit end"];
     assert_eq!(world.trace.take(), [&ADMITTED[..], &hit[..]].concat());
 }
 
@@ -214,7 +221,7 @@ async fn a_recovered_job_passes_them_again_but_for_the_rate_limit() {
     }
 }
 
-/// The pending row of a process that is gone.
+/// Creates the pending row of a dead process.
 async fn put_row(world: &World, owner: Id, arguments: &'static str) -> Id {
     let id = new_id(&SystemClock, &SystemRandom);
     let row = NewJob {
@@ -284,7 +291,7 @@ async fn writing_and_deleting_a_resource_pass_the_gates_of_a_call() {
     assert_eq!(world.trace.take(), ["audit refused"]);
 }
 
-/// A source of resources in which everything but changes fails.
+/// A source of resources in which only writes and deletes succeed.
 struct Files(Trace, NoResources);
 
 impl Resources for Files {
@@ -336,7 +343,7 @@ impl Resources for Files {
     }
 }
 
-/// Arguments over the bound and against the schema.
+/// Arguments over the size limit and against the schema.
 const LARGE: &str = r#"{"a":"invalid invalid invalid invalid invalid invalid invalid invalid"}"#;
 
 #[tokio::test]
@@ -374,7 +381,7 @@ async fn a_job_that_is_refused_has_no_row() {
 }
 
 #[tokio::test]
-async fn a_result_against_its_schema_is_neither_handed_out_nor_cached() {
+async fn a_result_against_its_schema_is_neither_returned_nor_cached() {
     for timing in [Timing::Sync, Timing::AsyncShort] {
         let world = world(timing, CallLimit::default());
         let outcome = world.engine.run(call(r#"{"a":"bad result"}"#), &NoopCaller).await;
@@ -395,6 +402,47 @@ async fn a_call_with_the_key_of_another_gets_its_result_and_is_recorded_too() {
     let second = world.engine.run(keyed("{}"), &NoopCaller).await;
     assert_eq!(second.meta.job, first.meta.job);
     assert_eq!(second.data().unwrap().bytes(), first.data().unwrap().bytes());
-    let expected = [&ADMITTED[..], &["job create", "redact", "validate output", "audit end"]].concat();
+    let expected = [&ADMITTED[..], &["job create", "redact", "audit end"]].concat();
     assert_eq!(world.trace.take(), expected);
+}
+
+#[tokio::test]
+async fn a_call_with_the_key_of_a_job_that_still_runs_gets_its_id() {
+    let world = world(Timing::AsyncLong, CallLimit::default());
+    let keyed = || Call { idempotency_key: Some("k".into()), ..call(r#"{"a":"hang"}"#) };
+    let first = world.engine.run(keyed(), &NoopCaller).await;
+    let second = world.engine.run(keyed(), &NoopCaller).await;
+    assert_eq!(second.error(), None);
+    assert_eq!(second.meta.job.map(|(id, _)| id), first.meta.job.map(|(id, _)| id));
+    assert!(second.meta.job.is_some_and(|(_, state)| !state.is_finished()), "{second:?}");
+    world.engine.jobs.get().unwrap().shut_down().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_at_any_moment_leaves_no_job_that_runs_for_ever() {
+    for polls in 0..12 {
+        let world = world(Timing::AsyncShort, CallLimit::default());
+        let mut running = Box::pin(world.engine.run(call(r#"{"a":"hang"}"#), &NoopCaller));
+        for _ in 0..polls {
+            let waker = std::task::Waker::noop();
+            assert!(running.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(running);
+        let rows = memory::Jobs(world.memory.clone());
+        let open = || async {
+            rows.count(None)
+                .await
+                .unwrap()
+                .into_iter()
+                .any(|(state, count)| !state.is_finished() && count > 0)
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(10), async {
+            // The task of the job first, then its row.
+            while open().await || Arc::strong_count(&world.engine.audit) > 1 {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert!(ended.await.is_ok(), "after {polls} polls a job is left");
+    }
 }

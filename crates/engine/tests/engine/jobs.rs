@@ -1,4 +1,4 @@
-//! Jobs over the stores in memory, with tools that wait for the test's word.
+//! Jobs over the in-memory stores, with scripted tools.
 
 use crate::{AsIs, FakeClock, TempDir, Trace, call, spec};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use toolyard_protocol::{
 use toolyard_store::FileAuditLog;
 use toolyard_store::suite::memory::{self, Memory};
 
-/// Keeps outcomes as their status and data, which is all these tests look at.
+/// Encodes only the status and data of an outcome, which is all these tests check.
 pub struct PlainCodec;
 
 impl OutcomeCodec for PlainCodec {
@@ -42,7 +42,7 @@ impl OutcomeCodec for PlainCodec {
     }
 }
 
-/// Hides the word `hush`.
+/// Redacts the word `hush`.
 struct HushRedactor;
 
 impl Redactor for HushRedactor {
@@ -57,9 +57,9 @@ impl Redactor for HushRedactor {
 
 type Script = Box<dyn Fn(&str) -> Vec<Step> + Send + Sync>;
 
-/// What the tool of a test does.
+/// A step of a scripted tool.
 enum Step {
-    Say(f64),
+    Progress(f64),
     Log(&'static str),
     Ask(&'static str),
     Detach,
@@ -73,10 +73,12 @@ impl Runner for Scripted {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(async move {
             let arguments = std::str::from_utf8(run.call.arguments.bytes()).unwrap().to_owned();
-            let mut heard = Vec::new();
+            let mut answers = Vec::new();
             for step in (self.0)(&arguments) {
                 match step {
-                    Step::Say(done) => run.caller.progress(Progress { done, total: None, message: None }),
+                    Step::Progress(done) => {
+                        run.caller.progress(Progress { done, total: None, message: None })
+                    }
                     Step::Log(text) => run.caller.log(LogLine {
                         level: LogLevel::Info,
                         logger: None,
@@ -86,19 +88,19 @@ impl Runner for Scripted {
                         let body = InputRequestBody::Elicit(Payload::json("{}"));
                         let InputResponse(answer) =
                             run.caller.request_input(InputRequest { key: key.into(), body }).await?;
-                        heard.push(String::from_utf8(answer.bytes().to_vec()).unwrap());
+                        answers.push(String::from_utf8(answer.bytes().to_vec()).unwrap());
                     }
                     Step::Detach => run.caller.detach(),
                     Step::Hang => std::future::pending().await,
                 }
             }
-            Ok(Outcome::success(Some(Payload::json(format!("[{}]", heard.join(","))))))
+            Ok(Outcome::success(Some(Payload::json(format!("[{}]", answers.join(","))))))
         })
     }
 }
 
 struct World {
-    /// Removed with the rest.
+    /// Removed on drop.
     _folder: TempDir,
     engine: Engine,
     fake_clock: Arc<FakeClock>,
@@ -183,7 +185,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_secret_in_the_arguments_is_not_kept_and_the_job_is_not_repeated() {
+async fn a_secret_in_the_arguments_is_not_stored_and_the_job_is_not_repeated() {
     let world = world(Timing::AsyncLong, Options::default(), |_| vec![Step::Hang]);
     let id = world.start(r#"{"password":"hush"}"#).await;
     let job = world.jobs().get(id, &Identity::local()).await.unwrap();
@@ -195,7 +197,7 @@ async fn a_secret_in_the_arguments_is_not_kept_and_the_job_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_question_waits_for_whoever_answers_it() {
+async fn a_question_stays_open_until_it_is_answered() {
     let world = world(Timing::AsyncLong, Options::default(), |_| vec![Step::Ask("name"), Step::Ask("age")]);
     let id = world.start("{}").await;
     for (key, answer) in [("name", "\"Ada\""), ("age", "36")] {
@@ -214,7 +216,7 @@ async fn a_question_waits_for_whoever_answers_it() {
     assert_eq!(&job.outcome.unwrap().bytes()[..], br#"success|["Ada",36]"#);
 }
 
-/// Notes what it hears and answers every question.
+/// Records every update and answers every question.
 struct Listener(mpsc::UnboundedSender<String>);
 
 impl Caller for Listener {
@@ -233,44 +235,44 @@ impl Caller for Listener {
 }
 
 #[tokio::test]
-async fn a_caller_who_waits_hears_everything_and_is_asked() {
+async fn a_waiting_caller_gets_all_updates_and_questions() {
     let world = world(Timing::AsyncShort, Options::default(), |_| {
-        vec![Step::Say(10.0), Step::Log("working"), Step::Ask("sure"), Step::Say(90.0)]
+        vec![Step::Progress(10.0), Step::Log("working"), Step::Ask("sure"), Step::Progress(90.0)]
     });
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(call("{}"), &Listener(tell)).await;
+    let (sender, mut updates) = mpsc::unbounded_channel();
+    let outcome = world.engine.run(call("{}"), &Listener(sender)).await;
     assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true]");
     assert_eq!(outcome.meta.job.map(|(_, state)| state), Some(JobState::Complete));
-    let mut heard = Vec::new();
-    while let Ok(note) = told.try_recv() {
-        heard.push(note);
+    let mut received = Vec::new();
+    while let Ok(update) = updates.try_recv() {
+        received.push(update);
     }
-    assert_eq!(heard, ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
+    assert_eq!(received, ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
 }
 
 #[tokio::test]
-async fn a_caller_who_stays_until_the_job_goes_on_by_itself_is_asked_and_then_let_go() {
+async fn a_caller_that_waits_until_the_detach_is_asked_before_it_and_not_after() {
     let script = || vec![Step::Ask("sure"), Step::Detach, Step::Ask("later")];
     let world = world(Timing::AsyncLong, Options::default(), move |_| script());
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(Call { wait: Wait::UntilDetached, ..call("{}") }, &Listener(tell)).await;
+    let (sender, mut updates) = mpsc::unbounded_channel();
+    let outcome = world.engine.run(Call { wait: Wait::UntilDetached, ..call("{}") }, &Listener(sender)).await;
     let (id, state) = outcome.meta.job.unwrap();
     assert!(!state.is_finished(), "{state:?}");
-    assert_eq!(told.try_recv().unwrap(), "asked sure");
+    assert_eq!(updates.try_recv().unwrap(), "asked sure");
     while world.jobs().questions(id).is_empty() {
         tokio::task::yield_now().await;
     }
-    assert!(told.try_recv().is_err(), "who was let go is not asked");
+    assert!(updates.try_recv().is_err(), "asked after the detach");
     assert!(world.jobs().answer(id, "later", InputResponse(Payload::json("2"))));
     assert_eq!(&world.over(id).await.outcome.unwrap().bytes()[..], b"success|[true,2]");
-    // Who stays to the end is asked everything.
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(Call { wait: Wait::UntilDone, ..call("{}") }, &Listener(tell)).await;
+    // A caller that waits until the end is asked every question.
+    let (sender, mut updates) = mpsc::unbounded_channel();
+    let outcome = world.engine.run(Call { wait: Wait::UntilDone, ..call("{}") }, &Listener(sender)).await;
     assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true,true]");
-    assert_eq!([told.try_recv().unwrap(), told.try_recv().unwrap()], ["asked sure", "asked later"]);
+    assert_eq!([updates.try_recv().unwrap(), updates.try_recv().unwrap()], ["asked sure", "asked later"]);
 }
 
-/// Counts the changes that must be on disk before the answer, and records when rows are written.
+/// Counts the synced changes, and records when rows are written.
 pub struct Counting {
     pub inner: memory::Jobs,
     pub synced: Arc<AtomicU64>,
@@ -278,20 +280,20 @@ pub struct Counting {
 }
 
 impl Counting {
-    fn note(&self, durability: Durability) {
+    fn count_synced(&self, durability: Durability) {
         self.synced.fetch_add(u64::from(durability == Durability::Synced), Ordering::SeqCst);
     }
 }
 
 impl JobStore for Counting {
     fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
-        self.note(Durability::Synced);
+        self.count_synced(Durability::Synced);
         self.trace.add("job create");
         self.inner.create(new)
     }
 
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult> {
-        self.note(durability);
+        self.count_synced(durability);
         self.trace.add("job start");
         self.inner.start(lease, now, durability)
     }
@@ -305,7 +307,7 @@ impl JobStore for Counting {
     }
 
     fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult> {
-        self.note(durability);
+        self.count_synced(durability);
         self.trace.add("job finish");
         self.inner.finish(lease, ending, durability)
     }
@@ -340,7 +342,7 @@ impl JobStore for Counting {
 }
 
 #[tokio::test]
-async fn a_caller_who_waits_pays_for_one_synced_change_and_one_who_comes_back_for_two() {
+async fn a_waiting_caller_pays_for_one_synced_change_and_a_later_fetch_for_two() {
     for (timing, expected) in [(Timing::AsyncShort, 1), (Timing::AsyncMedium, 1), (Timing::AsyncLong, 2)] {
         let world = world(timing, Options::default(), |_| Vec::new());
         let outcome = world.engine.run(call("{}"), &NoopCaller).await;
@@ -350,7 +352,7 @@ async fn a_caller_who_waits_pays_for_one_synced_change_and_one_who_comes_back_fo
 }
 
 #[tokio::test]
-async fn too_many_open_jobs_of_one_caller_are_refused_and_others_wait_in_line() {
+async fn too_many_open_jobs_of_one_caller_are_refused_and_others_queue() {
     let options = Options { max_open_of_caller: 3, max_running: 1, ..Options::default() };
     let world = world(Timing::AsyncLong, options, |_| vec![Step::Hang]);
     let ids = [world.start("{}").await, world.start("{}").await, world.start("{}").await];
@@ -367,7 +369,7 @@ async fn too_many_open_jobs_of_one_caller_are_refused_and_others_wait_in_line() 
 }
 
 #[tokio::test]
-async fn another_callers_job_is_as_unknown_as_one_that_never_was() {
+async fn another_callers_job_is_not_found() {
     let world = world(Timing::AsyncLong, Options::default(), |_| Vec::new());
     let id = world.start("{}").await;
     let stranger = Identity::new("stranger");
@@ -376,15 +378,15 @@ async fn another_callers_job_is_as_unknown_as_one_that_never_was() {
 }
 
 #[tokio::test]
-async fn jobs_are_removed_when_their_time_has_come_and_not_before() {
+async fn jobs_are_removed_when_they_expire_and_not_before() {
     let world = world(Timing::AsyncShort, Options::default(), |_| Vec::new());
     let outcome = world.engine.run(call("{}"), &NoopCaller).await;
     let id = outcome.meta.job.unwrap().0;
     let keep = Options::default().keep_short.as_millis() as u64;
-    for (later, there) in [(keep - 1, true), (2, false)] {
+    for (later, exists) in [(keep - 1, true), (2, false)] {
         world.fake_clock.0.fetch_add(later, Ordering::SeqCst);
         world.jobs().remove_expired().await.unwrap();
-        assert_eq!(world.jobs().get(id, &Identity::local()).await.is_ok(), there);
+        assert_eq!(world.jobs().get(id, &Identity::local()).await.is_ok(), exists);
     }
 }
 

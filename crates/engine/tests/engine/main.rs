@@ -15,7 +15,7 @@ use toolyard_protocol::{
     Timing, ToolName, ToolSpec,
 };
 
-/// A folder of its own, gone afterwards.
+/// A temporary folder, removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -37,7 +37,7 @@ impl Drop for TempDir {
     }
 }
 
-/// What happened, in order.
+/// Recorded steps, in order.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<Vec<&'static str>>>);
 
@@ -51,7 +51,7 @@ impl Trace {
     }
 }
 
-/// A clock that moves only when told.
+/// A clock that is set by the test.
 struct FakeClock(AtomicU64);
 
 impl FakeClock {
@@ -66,7 +66,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// Stands in for `wire` where nothing is to be hidden.
+/// Stands in for `wire`: nothing is redacted.
 struct AsIs;
 
 impl JsonView for AsIs {

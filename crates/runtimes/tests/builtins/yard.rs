@@ -26,7 +26,7 @@ async fn invalid_arguments_are_reported_with_their_pointers() {
     let fixture = Fixture::new();
     let error = fixture.err("echo", json!({"mesage": "x"})).await;
     assert_eq!(error.kind, ErrorKind::InvalidInput);
-    assert_eq!(error.message, "invalid arguments for 'yard.echo': 'message' is missing (and 1 more)");
+    assert_eq!(error.message, "invalid arguments for 'yard.echo': missing argument 'message' (and 1 more)");
     assert_eq!(error.details.violations[1].message, "unknown member; did you mean 'message'?");
     // For a job, arguments are checked before the job is created.
     let error = fixture.err("job.sleep", json!({"milliseconds": 30001})).await;

@@ -44,9 +44,8 @@ async fn run_batch(global: &GlobalOptions, text: Bytes) -> Result<Bytes, Error> 
     let opened = yard.resources(&engine)?;
     let batch::Request { batch, conversation } = batch::read(text)?;
     let identity = Identity::local();
-    let request_context =
-        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
-    let ends = engine.run_batch(&batch, request_context, opened.resources.as_ref()).await;
+    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
+    let ends = engine.run_batch(&batch, context, opened.resources.as_ref()).await;
     engine.audit.close();
     let ends = ends?;
     Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)).into())

@@ -19,7 +19,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     if global.json {
         output::line(json::objects(&found, |object, problem| {
             object.text("file", &problem.source).text("severity", problem.severity.as_str());
-            if let Some((line, column)) = problem.place {
+            if let Some((line, column)) = problem.position {
                 object.number("line", line.into()).number("column", column.into());
             }
             object.text("message", &problem.message).text_or_null("hint", problem.hint.as_deref());

@@ -99,15 +99,15 @@ pub fn problems_of(snapshot: &Snapshot, source: &str) -> Vec<String> {
 
 /// `file:line:column: message (hint)`, the form that editors recognize.
 pub fn format_problem(problem: &SourceProblem) -> String {
-    let gap = if problem.place.is_some() { "" } else { " " };
+    let gap = if problem.position.is_some() { "" } else { " " };
     format!("{}:{gap}{}", problem.source, describe(problem))
 }
 
 /// `line:column: message (hint)`.
 pub fn describe(problem: &SourceProblem) -> String {
-    let place = problem.place.map_or(String::new(), |(line, column)| format!("{line}:{column}: "));
+    let position = problem.position.map_or(String::new(), |(line, column)| format!("{line}:{column}: "));
     let hint = problem.hint.as_deref().map_or(String::new(), |hint| format!(" ({hint})"));
-    format!("{place}{}{hint}", problem.message)
+    format!("{position}{}{hint}", problem.message)
 }
 
 /// Files with problems and without a tool.

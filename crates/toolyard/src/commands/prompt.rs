@@ -106,10 +106,9 @@ async fn get_prompt(service: &PromptService, get: Get) -> Result<RenderedPrompt,
     let spinner = output::Spinner::start(format!("filling {}", get.name));
     let caller = TerminalCaller::new(spinner.status());
     let identity = Identity::local();
-    let request_context =
-        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
+    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
     tokio::select! {
-        filled = service.get(&get.name, arguments, request_context) => filled,
+        filled = service.get(&get.name, arguments, context) => filled,
         _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted; the tool was stopped")),
     }
 }

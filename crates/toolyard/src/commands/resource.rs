@@ -65,9 +65,9 @@ pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
     let found = small_runtime()?.block_on(async {
         let opened = yard.resources(&engine)?;
         let identity = Identity::local();
-        let request_context =
+        let context =
             RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
-        list_all(opened.resources.as_ref(), request_context).await
+        list_all(opened.resources.as_ref(), context).await
     });
     engine.audit.close();
     let (mut resources, mut templates) = found?;
@@ -107,16 +107,15 @@ async fn run_command(yard: &Yard, engine: &Arc<Engine>, command: Command, json: 
     let spinner = output::Spinner::start("reading".to_owned());
     let caller = TerminalCaller::new(spinner.status());
     let identity = Identity::local();
-    let request_context =
-        RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
+    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
     match command {
         Command::List => {
-            let found = list_all(resources, request_context).await?;
+            let found = list_all(resources, context).await?;
             drop(spinner);
             show_list(&found, json);
         }
         Command::Read { uri } => {
-            let reading = resources.read(&uri, request_context).await?;
+            let reading = resources.read(&uri, context).await?;
             drop(spinner);
             show(&reading, json);
         }
@@ -124,12 +123,12 @@ async fn run_command(yard: &Yard, engine: &Arc<Engine>, command: Command, json: 
             let body = content(&file)?;
             let bytes = body.len();
             resources
-                .write(ResourceContents { uri: uri.clone(), mime: None, body, meta: None }, request_context)
+                .write(ResourceContents { uri: uri.clone(), mime: None, body, meta: None }, context)
                 .await?;
             print_done(&format!("wrote {bytes} bytes to {uri}"), json);
         }
         Command::Delete { uri } => {
-            resources.delete(&uri, request_context).await?;
+            resources.delete(&uri, context).await?;
             print_done(&format!("deleted {uri}"), json);
         }
     }
@@ -138,11 +137,11 @@ async fn run_command(yard: &Yard, engine: &Arc<Engine>, command: Command, json: 
 
 type Listing = (Vec<Resource>, Vec<ResourceTemplate>);
 
-async fn list_all(resources: &dyn Resources, request_context: RequestContext<'_>) -> Result<Listing, Error> {
+async fn list_all(resources: &dyn Resources, context: RequestContext<'_>) -> Result<Listing, Error> {
     let (mut items, mut templates) = (Vec::new(), Vec::new());
     let mut cursor = None;
     loop {
-        let page = resources.list(cursor.as_deref(), request_context).await?;
+        let page = resources.list(cursor.as_deref(), context).await?;
         items.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -150,7 +149,7 @@ async fn list_all(resources: &dyn Resources, request_context: RequestContext<'_>
         }
     }
     loop {
-        let page = resources.templates(cursor.as_deref(), request_context).await?;
+        let page = resources.templates(cursor.as_deref(), context).await?;
         templates.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {

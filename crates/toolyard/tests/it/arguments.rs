@@ -109,8 +109,8 @@ fn arguments_that_are_no_object_are_refused_with_the_position() {
         ("{\"a\":1} {}", "not valid JSON"),
         ("{'a':1}", "not valid JSON"),
         ("{\"a\":01}", "not valid JSON"),
-        ("{\"a\":1,\"a\":2}", "twice"),
-        ("{\"o\":{\"a\":1,\"\\u0061\":2}}", "twice"),
+        ("{\"a\":1,\"a\":2}", "duplicate member"),
+        ("{\"o\":{\"a\":1,\"\\u0061\":2}}", "duplicate member"),
         ("{\"a\":\"\\ud800\"}", "not valid JSON"),
         ("{\"a\":NaN}", "not valid JSON"),
     ] {

@@ -91,7 +91,7 @@ fn concurrent_calls_are_limited_and_the_next_one_is_refused() {
     drop(client);
     eventually("the permit is free again", TIMEOUT, || server.post("tool", "{}").status == 200);
     assert!(
-        yard.records().iter().any(|record| record.to_string().contains("no more may at once")),
+        yard.records().iter().any(|record| record.to_string().contains("limit of 1 concurrent calls")),
         "it is on record"
     );
 }

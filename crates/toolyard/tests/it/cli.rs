@@ -185,6 +185,24 @@ fn exit_codes_follow_the_error_table() {
 }
 
 #[test]
+fn all_processes_of_a_yard_share_a_rate_limit() {
+    let yard = Yard::new();
+    let limit = "rateLimit: {calls: 1, perMs: 3600000}";
+    yard.file("tools/once.tool.yaml", format!("id: once\nkind: cli\nentry: [echo, '1']\n{limit}\n"));
+    yard.run(&["call", "once"]).expect(0);
+    let refused = yard.run(&["call", "once"]).expect(8);
+    assert!(
+        refused.stderr.contains("the tool's rate limit of 1 calls per 3600000 ms is exceeded"),
+        "{}",
+        refused.stderr
+    );
+    let server = yard.serve();
+    let answer = server.post("once", "{}");
+    assert_eq!(answer.status, 429, "{answer:?}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn completions_are_there_for_each_shell_and_know_the_commands() {
     let yard = Yard::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -65,7 +65,10 @@ fn text_stats_counts_the_text_it_is_sent() {
     }
     let (ran, envelope) = yard.call("text_stats", &json!({}));
     assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(envelope["error"]["error_message"].as_str().unwrap().contains("\"text\""), "{envelope}");
+    assert!(
+        envelope["error"]["error_message"].as_str().unwrap().contains("missing argument 'text'"),
+        "{envelope}"
+    );
 }
 
 #[test]

@@ -82,13 +82,13 @@ fn commands_list_and_fill_prompts() {
     assert_eq!(filled["messages"][1]["role"], "assistant");
     assert_eq!(filled["messages"][2]["content"], json!({"type": "text", "text": "a\"b"}));
     for (arguments, code, said) in [
-        (&["writing.draft"][..], 3, "missing property 'topic'"),
+        (&["writing.draft"][..], 3, "missing argument 'topic'"),
         (&["writing.draft", "topic=x", "words=many"], 3, "'words' must be integer"),
-        (&["writing.draft", "topic=x", "extra=1"], 3, "'extra' was unexpected"),
+        (&["writing.draft", "topic=x", "extra=1"], 3, "unknown argument 'extra'"),
         (&["writing.draft@9", "topic=x"], 4, "available versions: 1, 2"),
         (&["writing.draft@x", "topic=x"], 3, "\"x\" is not a version"),
         (&["nothing"], 4, "there is no prompt 'nothing'"),
-        (&["release_note"], 3, "missing property 'version'"),
+        (&["release_note"], 3, "missing argument 'version'"),
     ] {
         let ran = yard.run(&[&["prompt", "get"], arguments].concat());
         assert!(ran.code == code && ran.stderr.contains(said), "{arguments:?}: {ran:?}");

@@ -191,7 +191,7 @@ fn a_client_that_never_sends_anything_is_disconnected() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     speaking.write(&WebSocket::text(&ping)).unwrap();
     assert_eq!(message(&mut speaking)["error"]["code"], -32600, "there was no handshake");
-    assert_eq!(silent.read(), Frame::Close(1001, "the session is over".into()));
+    assert_eq!(silent.read(), Frame::Close(1001, "the session has ended".into()));
     assert!(stream.named_event().unwrap().is_none(), "the stream has an end");
     speaking.write(&WebSocket::text(&ping)).unwrap();
     assert_eq!(message(&mut speaking)["id"], 1, "a client that has sent a message stays connected");
@@ -206,7 +206,7 @@ fn a_stop_signal_lets_calls_finish_and_closes_with_1001() {
     busy.write(&call("slow")).unwrap();
     eventually("the call runs", TIMEOUT, || !processes_with(&marker).is_empty());
     let code = std::thread::spawn(move || server.stop());
-    let gone = || Frame::Close(1001, "the server stops".into());
+    let gone = || Frame::Close(1001, "the server is shutting down".into());
     assert_eq!((idle.read(), idle.read()), (gone(), Frame::End));
     assert_eq!(message(&mut busy)["result"]["content"][0]["text"], "done");
     assert_eq!((busy.read(), busy.read()), (gone(), Frame::End));

@@ -40,7 +40,7 @@ impl de::Error for DecodeError {
     }
 
     fn missing_field(name: &'static str) -> DecodeError {
-        DecodeError(format!("'{name}' is missing"))
+        DecodeError(format!("missing property '{name}'"))
     }
 
     fn duplicate_field(name: &'static str) -> DecodeError {

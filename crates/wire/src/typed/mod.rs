@@ -113,10 +113,8 @@ impl<T: Tool> Typed for Erased<T> {
     fn run<'a>(&'a self, arguments: &'a Payload, context: Context<'a>) -> TypedFuture<'a> {
         Box::pin(async move {
             let request = read(arguments).map_err(|violations| {
-                // The same message as for tools whose arguments are checked against a schema.
-                let what = format!("invalid arguments for '{}'", T::NAME);
-                Error::invalid(ErrorKind::InvalidInput, what, violations)
-                    .hint("'toolyard show' prints the input schema")
+                let tool = format!("'{}'", T::NAME);
+                Error::invalid_arguments(&tool, violations).hint("'toolyard show' prints the input schema")
             })?;
             let response = self.tool.run(request, context).await?;
             write(&response, arguments.format())

@@ -129,7 +129,7 @@ fn the_response_comes_in_the_callers_format() {
 #[test]
 fn violations_name_the_position_but_not_the_value() {
     for (text, pointer, message) in [
-        (r#"{}"#, "", "'name' is missing"),
+        (r#"{}"#, "", "missing property 'name'"),
         (r#"{"name":5}"#, "/name", "must be a string, not a whole number"),
         (r#"{"name":null}"#, "/name", "must be a string, not null"),
         (r#"{"name":"n","count":300}"#, "/count", "must be a whole number from 0 to 255"),
@@ -144,7 +144,7 @@ fn violations_name_the_position_but_not_the_value() {
             "/parts/1/weight",
             "must be a number, not a string",
         ),
-        (r#"{"name":"n","parts":[{"kind":"a"}]}"#, "/parts/0", "'weight' is missing"),
+        (r#"{"name":"n","parts":[{"kind":"a"}]}"#, "/parts/0", "missing property 'weight'"),
         (r#"{"name":"n","parts":[["a",1]]}"#, "/parts/0", "must be an object, not a list"),
         (r#"{"name":"n","parts":{}}"#, "/parts", "must be a list, not an object"),
         (r#"{"name":"n","mode":"ayn"}"#, "/mode", "must be one of any, all_of_them; did you mean 'any'?"),
@@ -183,7 +183,7 @@ fn unknown_members_are_rejected_in_json_with_the_nearest_name() {
     let found = violations(json(r#"{"naem":"n"}"#));
     assert_eq!(
         (found[0].1.as_str(), found[1].1.as_str()),
-        ("'name' is missing", "unknown member; did you mean 'name'?")
+        ("missing property 'name'", "unknown member; did you mean 'name'?")
     );
     assert_eq!(violations(json(r#"{"name":"n","a/b~c":1}"#))[0].0, "/a~1b~0c");
 }

@@ -161,7 +161,7 @@ impl Packs {
             let specs = pack.versions.values().map(|version| version.spec.tools()).next_back();
             for tool in specs.into_iter().flatten().filter(|tool| !tool_exists(&tool.name)) {
                 found.push(SourceProblem {
-                    place: Some((tool.position.line, tool.position.column)),
+                    position: Some((tool.position.line, tool.position.column)),
                     hint: Some("name a tool as 'toolyard list' shows it".to_owned()),
                     ..warning(&pack.source, format!("the tool '{}' was not found", tool.name))
                 });

@@ -42,13 +42,13 @@ impl PromptService {
         &self,
         name: &str,
         arguments: Payload,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
     ) -> Result<RenderedPrompt, Error> {
         let packs = self.index.packs();
         let (pack, version) = packs.find(name)?;
         let arguments = version.check(&pack.exposed, arguments)?;
         let Some(tool) = &version.spec.tool else { return version.fill(&arguments) };
-        let outcome = self.call(&tool.name, arguments, request_context).await?;
+        let outcome = self.call(&tool.name, arguments, context).await?;
         let filled = prompt::from_outcome(&outcome)?;
         let description = filled.description.or_else(|| version.spec.description.clone());
         Ok(RenderedPrompt { description, ..filled })
@@ -58,7 +58,7 @@ impl PromptService {
         &self,
         name: &str,
         completing: CompletionRequest,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
     ) -> Result<Completion, Error> {
         let packs = self.index.packs();
         let (pack, version) = packs.find(name)?;
@@ -68,7 +68,7 @@ impl PromptService {
             Some((_, CompletionSource::Values(texts))) => Ok(starting_with(texts, &completing.value)),
             Some((_, CompletionSource::Tool(tool))) => {
                 let request = prompt::completion_request(&completing);
-                prompt::suggestions(&self.call(&tool.name, request, request_context).await?)
+                prompt::suggestions(&self.call(&tool.name, request, context).await?)
             }
             None => {
                 let schema = spec.inputs(&self.engine.registry).unwrap_or_else(|| Payload::json("{}"));
@@ -87,11 +87,11 @@ impl PromptService {
         &self,
         tool: &str,
         arguments: Payload,
-        request_context: RequestContext<'_>,
+        context: RequestContext<'_>,
     ) -> Result<Outcome, Error> {
-        let call = request_context.call(self.engine.call_id(), tool, arguments);
+        let call = context.call(self.engine.call_id(), tool, arguments);
         // A prompt request waits for the result, whatever timing its tool declares.
-        let outcome = self.engine.run(Call { wait: Wait::UntilDone, ..call }, request_context.caller).await;
+        let outcome = self.engine.run(Call { wait: Wait::UntilDone, ..call }, context.caller).await;
         match outcome.error() {
             None => Ok(outcome),
             Some(error) if error.kind == ErrorKind::UnknownTool => {
@@ -122,13 +122,11 @@ impl Prompts for PromptService {
         &'a self,
         name: &'a str,
         arguments: Payload,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, RenderedPrompt> {
         Box::pin(async move {
-            let mut filled = self
-                .fill(name, arguments, request_context)
-                .await
-                .map_err(|error| self.engine.redact_error(error))?;
+            let mut filled =
+                self.fill(name, arguments, context).await.map_err(|error| self.engine.redact_error(error))?;
             // Text from files and callers is redacted like the output of tools.
             if let Some(hidden) = self.engine.redactor.payload(&filled.messages) {
                 filled.messages = hidden;
@@ -141,10 +139,10 @@ impl Prompts for PromptService {
         &'a self,
         name: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion> {
         Box::pin(async move {
-            let found = self.suggest(name, completing, request_context).await;
+            let found = self.suggest(name, completing, context).await;
             found.map_err(|error| self.engine.redact_error(error))
         })
     }

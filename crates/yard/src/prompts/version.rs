@@ -52,7 +52,6 @@ fn is_empty(arguments: &Payload) -> bool {
 }
 
 fn invalid_arguments(name: &str, violations: Vec<Violation>) -> Error {
-    let what = format!("invalid arguments for the prompt '{name}'");
-    Error::invalid(ErrorKind::InvalidInput, what, violations)
+    Error::invalid_arguments(&format!("the prompt '{name}'"), violations)
         .hint("the list of prompts names the arguments of each")
 }

@@ -133,8 +133,13 @@ pub fn load(yard: &Root) -> (Vec<DeclaredResource>, Vec<SourceProblem>) {
     (found, problems)
 }
 
-fn problem(source: &str, place: Option<(u32, u32)>, message: String, hint: Option<String>) -> SourceProblem {
-    SourceProblem { source: source.to_owned(), place, message, hint, severity: Severity::Error }
+fn problem(
+    source: &str,
+    position: Option<(u32, u32)>,
+    message: String,
+    hint: Option<String>,
+) -> SourceProblem {
+    SourceProblem { source: source.to_owned(), position, message, hint, severity: Severity::Error }
 }
 
 fn read_file(yard: &Root, name: &str, source: &str) -> Result<DeclaredResource, Vec<Problem>> {

@@ -123,11 +123,7 @@ impl ResourceIndex {
         self.set().find(uri).ok_or_else(|| not_found(uri))
     }
 
-    async fn content(
-        &self,
-        uri: &str,
-        request_context: RequestContext<'_>,
-    ) -> Result<Vec<ResourceContents>, Error> {
+    async fn content(&self, uri: &str, context: RequestContext<'_>) -> Result<Vec<ResourceContents>, Error> {
         let (declared, values) = self.find(uri)?;
         let part = |mime: String, body| {
             vec![ResourceContents { uri: uri.to_owned(), mime: Some(mime), body, meta: None }]
@@ -155,9 +151,9 @@ impl ResourceIndex {
                 }
             }
             Content::Tool(tool) => {
-                let mut call = request_context.call(self.engine.call_id(), tool, values);
+                let mut call = context.call(self.engine.call_id(), tool, values);
                 call.wait = Wait::UntilDone;
-                let outcome = self.engine.run(call, request_context.caller).await;
+                let outcome = self.engine.run(call, context.caller).await;
                 contents::parts_of(&outcome, uri, declared.mime.as_deref())?
             }
         })
@@ -316,16 +312,9 @@ impl Resources for ResourceIndex {
         Box::pin(std::future::ready(page(templates.collect(), cursor)))
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ReadResult> {
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
         Box::pin(async move {
-            Ok(ReadResult {
-                parts: self.content(uri, request_context).await?,
-                cache_policy: CachePolicy::default(),
-            })
+            Ok(ReadResult { parts: self.content(uri, context).await?, cache_policy: CachePolicy::default() })
         })
     }
 

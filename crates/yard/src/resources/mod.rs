@@ -155,7 +155,13 @@ impl OpenResources {
 }
 
 fn problem(source: &str, message: String) -> SourceProblem {
-    SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
+    SourceProblem {
+        source: source.to_owned(),
+        position: None,
+        message,
+        hint: None,
+        severity: Severity::Error,
+    }
 }
 
 /// Runs file access on threads that may block.

@@ -8,13 +8,13 @@ pub(crate) mod load_cache;
 mod load_cache_tests;
 mod manifest;
 mod naming;
-mod pack;
 mod sandbox;
 pub(crate) mod schemas;
 mod secrets;
 mod shared_fields;
 pub(crate) mod stamp;
 mod tool_reader;
+mod toolpack;
 pub(crate) mod walk;
 
 pub use sandbox::{SandboxPolicy, WhenUnavailable};
@@ -209,7 +209,7 @@ impl Loader {
         let context = FileContext { loader: self, file, bytes, recorder };
         let checked = match file.format {
             FileFormat::Toolpack => {
-                document(DocumentFormat::Yaml, bytes).and_then(|node| pack::read(&node, context))
+                document(DocumentFormat::Yaml, bytes).and_then(|node| toolpack::read(&node, context))
             }
             FileFormat::Manifest => {
                 document(DocumentFormat::Json, bytes).and_then(|node| manifest::read(&node, context))
@@ -251,7 +251,7 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
 pub(crate) fn located_problem(source: &str, problem: Problem) -> SourceProblem {
     SourceProblem {
         source: source.to_owned(),
-        place: Some((problem.position.line, problem.position.column)),
+        position: Some((problem.position.line, problem.position.column)),
         message: problem.message,
         hint: problem.hint,
         severity: Severity::Error,
@@ -259,7 +259,13 @@ pub(crate) fn located_problem(source: &str, problem: Problem) -> SourceProblem {
 }
 
 pub(crate) fn file_problem(source: &str, message: String) -> SourceProblem {
-    SourceProblem { source: source.to_owned(), place: None, message, hint: None, severity: Severity::Error }
+    SourceProblem {
+        source: source.to_owned(),
+        position: None,
+        message,
+        hint: None,
+        severity: Severity::Error,
+    }
 }
 
 pub(crate) fn warning(source: &str, message: String) -> SourceProblem {

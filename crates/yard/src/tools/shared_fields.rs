@@ -62,7 +62,7 @@ pub fn read(
 fn version(fields: &mut Fields<'_>) -> Option<Version> {
     let node = fields.take("version")?;
     let Value::Text(text) = &node.value else {
-        return fields.wrong(node, "version", "a text such as \"1.2.3\", in quotes");
+        return fields.wrong(node, "version", "a string such as \"1.2.3\", in quotes");
     };
     let version = Version::parse(text);
     if version.is_none() {

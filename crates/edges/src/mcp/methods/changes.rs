@@ -1,4 +1,4 @@
-//! What changed, told to every stream that is open, and the housekeeping that goes on beside it.
+//! Broadcasts changes to all open streams, and sweeps expired sessions and parked calls.
 
 use crate::mcp::Mcp;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use toolyard_engine::ResourceChange;
 
-/// Streams pick what they want of these.
+/// A change; each stream filters what its client subscribed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::mcp) enum Change {
     Tools,
@@ -17,14 +17,14 @@ pub(in crate::mcp) enum Change {
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Collects the changes of every source into one channel.
+/// Forwards the changes of every source to one channel.
 pub(in crate::mcp) async fn run_maintenance(mcp: &Mcp) {
     let mut tools = mcp.engine.registry.changes();
     let mut prompts = mcp.services.prompts.changes();
     let mut resources = mcp.services.resources.changes();
     let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
     loop {
-        // A source that is gone changes no more; the others go on.
+        // A closed source is skipped; the others continue.
         let change = tokio::select! {
             Ok(()) = tools.changed() => Change::Tools,
             Ok(()) = prompts.changed() => Change::Prompts,

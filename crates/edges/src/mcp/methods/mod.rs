@@ -1,9 +1,10 @@
-//! Methods that answer at once and ask no one back, the same in both eras.
+//! Methods that are answered at once, without questions; the same in both eras.
 
 pub(super) mod changes;
 pub(super) mod operation;
 pub(super) mod tasks;
 pub(super) mod tool_list;
+
 use crate::mcp::Mcp;
 use toolyard_engine::RequestContext;
 use toolyard_protocol::{Completion, Edge, Error, ErrorKind, Identity, NoopCaller};
@@ -19,7 +20,7 @@ pub(super) struct Client<'a> {
     pub revision: Revision,
 }
 
-/// The answer; `None` when there is no such method here.
+/// The response; `None` when the method is not one of these.
 pub(super) async fn dispatch(
     mcp: &Mcp,
     client: Client<'_>,
@@ -55,34 +56,32 @@ pub(super) async fn dispatch(
 
 async fn list_prompts(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     let cursor = lists::read_cursor(&request.params)?;
-    let page = mcp.services.prompts.list(cursor.as_deref(), request_context(client, request)).await;
+    let page = mcp.services.prompts.list(cursor.as_deref(), context(client, request)).await;
     let page = page.map_err(|error| failure(&error, client, None))?;
     Ok(prompts::write_list(&request.id, client.revision, &page))
 }
 
-/// Filling a prompt in and having a model answer it needs a model. Nothing runs for an answer that cannot come.
+/// `prompt/call` needs a model, and none can be configured yet. Nothing runs.
 fn call_prompt(client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     prompts::read_call(&request.params)?;
     let error = Error::new(ErrorKind::Unavailable, "no model configured")
-        .hint("'prompts/get' fills the prompt in, for a model of your own");
+        .hint("use 'prompts/get' to render the prompt for your own model");
     Err(failure(&error, client, None))
 }
 
 async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
-    let (service, request_context) = (&mcp.services.resources, request_context(client, request));
+    let (service, context) = (&mcp.services.resources, context(client, request));
     let Request { id, method, params } = request;
     let to_failure = |error: Error| failure(&error, client, None);
     match method.as_str() {
         "resources/list" => {
-            let page = service
-                .list(lists::read_cursor(params)?.as_deref(), request_context)
-                .await
-                .map_err(to_failure)?;
+            let page =
+                service.list(lists::read_cursor(params)?.as_deref(), context).await.map_err(to_failure)?;
             Ok(resources::write_list(id, client.revision, &page))
         }
         "resources/templates/list" | "resources/template" => {
             let page = service
-                .templates(lists::read_cursor(params)?.as_deref(), request_context)
+                .templates(lists::read_cursor(params)?.as_deref(), context)
                 .await
                 .map_err(to_failure)?;
             Ok(resources::write_templates(id, client.revision, &page))
@@ -90,18 +89,12 @@ async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> R
         "resources/write" => {
             let part = resources::read_part(params)?;
             let uri = part.uri.clone();
-            service
-                .write(part, request_context)
-                .await
-                .map_err(|error| failure(&error, client, Some(&uri)))?;
+            service.write(part, context).await.map_err(|error| failure(&error, client, Some(&uri)))?;
             Ok(result::empty(id, client.revision))
         }
         _ => {
             let uri = params.required_text("uri")?;
-            service
-                .delete(&uri, request_context)
-                .await
-                .map_err(|error| failure(&error, client, Some(&uri)))?;
+            service.delete(&uri, context).await.map_err(|error| failure(&error, client, Some(&uri)))?;
             Ok(result::empty(id, client.revision))
         }
     }
@@ -109,14 +102,10 @@ async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> R
 
 async fn complete(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     let (subject, completing) = completion::read(&request.params)?;
-    let request_context = request_context(client, request);
+    let context = context(client, request);
     let found: Result<Completion, Error> = match &subject {
-        CompletionTarget::Prompt(name) => {
-            mcp.services.prompts.complete(name, completing, request_context).await
-        }
-        CompletionTarget::Template(uri) => {
-            mcp.services.resources.complete(uri, completing, request_context).await
-        }
+        CompletionTarget::Prompt(name) => mcp.services.prompts.complete(name, completing, context).await,
+        CompletionTarget::Template(uri) => mcp.services.resources.complete(uri, completing, context).await,
     };
     let found = found.map_err(|error| failure(&error, client, None))?;
     Ok(completion::write(&request.id, client.revision, &found))
@@ -126,7 +115,7 @@ fn failure(error: &Error, client: Client<'_>, uri: Option<&str>) -> Failure {
     Failure::of(error, client.revision, uri)
 }
 
-fn request_context<'a>(client: Client<'a>, request: &Request) -> RequestContext<'a> {
+fn context<'a>(client: Client<'a>, request: &Request) -> RequestContext<'a> {
     RequestContext {
         identity: client.identity,
         edge: Edge::Mcp,

@@ -1,4 +1,4 @@
-//! Requests that may take long and may ask back: a tool call, a prompt, a resource.
+//! Requests that may run long and ask questions: call a tool, get a prompt, read a resource.
 
 use crate::mcp::Mcp;
 use toolyard_engine::{RequestContext, Task};
@@ -11,7 +11,7 @@ use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::tasks::{self, TaskView};
 use toolyard_wire::mcp::{Revision, meta, prompts, resources, result, tools};
 
-/// What is asked for.
+/// The requested operation.
 pub(in crate::mcp) enum Operation {
     Call { tool: String, arguments: Payload },
     Prompt { name: String, arguments: Payload },
@@ -23,11 +23,11 @@ pub(in crate::mcp) struct Requester {
     pub identity: Identity,
     pub revision: Revision,
     pub trace: Option<TraceContext>,
-    /// The client can follow a job after the answer.
+    /// The client can follow a job after the response.
     pub tasks: bool,
 }
 
-/// What comes of it.
+/// The result of an operation.
 pub(in crate::mcp) enum OperationResult {
     Outcome(Box<Outcome>),
     Task(Box<Task>),
@@ -37,7 +37,7 @@ pub(in crate::mcp) enum OperationResult {
 }
 
 impl Operation {
-    /// `None` when the method is none of these, or there is nothing it could be about.
+    /// `None` when the method is not one of these, or its service is not available.
     pub fn read(mcp: &Mcp, request: &Request) -> Option<Result<Operation, Failure>> {
         let (server_capabilities, params) = (mcp.server_capabilities, &request.params);
         Some(match request.method.as_str() {
@@ -54,7 +54,7 @@ impl Operation {
         })
     }
 
-    /// The name of the thing and its arguments: what a repeated request must repeat.
+    /// The name or URI and the arguments: what a repeated request must repeat.
     pub fn subject(&self) -> (&str, Option<&Payload>) {
         match self {
             Operation::Call { tool, arguments } => (tool, Some(arguments)),
@@ -63,7 +63,7 @@ impl Operation {
         }
     }
 
-    /// Whether doing it a second time does no more harm than doing it once.
+    /// Whether repeating the operation has no more effect than running it once.
     pub fn is_safe_to_repeat(&self, mcp: &Mcp) -> bool {
         match self {
             Operation::Call { tool, .. } => {
@@ -81,24 +81,24 @@ impl Requester {
     }
 }
 
-/// Does it. Dropping the future stops the work.
+/// Runs the operation. Dropping the future stops the work.
 pub(in crate::mcp) async fn run(
     mcp: &Mcp,
     operation: Operation,
     requester: &Requester,
     caller: &dyn Caller,
 ) -> OperationResult {
-    let request_context =
+    let context =
         RequestContext { identity: &requester.identity, edge: Edge::Mcp, trace: requester.trace, caller };
     match operation {
         Operation::Call { tool, arguments } => call(mcp, tool, arguments, requester, caller).await,
         Operation::Prompt { name, arguments } => {
-            match mcp.services.prompts.get(&name, arguments, request_context).await {
+            match mcp.services.prompts.get(&name, arguments, context).await {
                 Ok(filled) => OperationResult::RenderedPrompt(filled),
                 Err(error) => OperationResult::failed(&error, requester, None),
             }
         }
-        Operation::Read { uri } => match mcp.services.resources.read(&uri, request_context).await {
+        Operation::Read { uri } => match mcp.services.resources.read(&uri, context).await {
             Ok(reading) => OperationResult::ReadResult(reading),
             Err(error) => OperationResult::failed(&error, requester, Some(&uri)),
         },
@@ -119,11 +119,11 @@ async fn call(
     }
     let wait = match timing {
         Timing::Sync | Timing::FireAndForget => Wait::AsDeclared,
-        // Questions come first, in this very request.
+        // The tool asks its questions first, during this request.
         _ if requester.tasks && entry.is_some_and(|entry| entry.spec.behavior.attached) => {
             Wait::UntilDetached
         }
-        // A client that can follow a job gets its id at once; others wait for the end, with progress.
+        // A client that can follow a job gets its id at once; others wait for the outcome, with progress.
         _ if requester.tasks => Wait::NoWait,
         _ => Wait::UntilDone,
     };
@@ -133,7 +133,7 @@ async fn call(
     match outcome.meta.job {
         Some((job, _)) if requester.tasks => match mcp.services.tasks.get(job, &requester.identity).await {
             Ok(Some(task)) => OperationResult::Task(Box::new(task)),
-            // Finished and gone already: then this is its end.
+            // Already finished and removed: this is its outcome.
             Ok(None) => OperationResult::Outcome(Box::new(outcome)),
             Err(error) => OperationResult::failed(&error, requester, None),
         },

@@ -1,4 +1,4 @@
-//! Jobs as tasks: looked at, answered and cancelled by clients that declared they can follow them.
+//! Jobs as MCP tasks: get, update and cancel, for clients that declared the capability.
 
 use crate::mcp::{Mcp, methods::operation};
 use toolyard_protocol::{Error, Id, Identity};
@@ -30,7 +30,7 @@ async fn handle(
     request: &Request,
     revision: Revision,
 ) -> Result<Vec<u8>, Failure> {
-    let not_found = || Failure::params("there is no task of that id");
+    let not_found = || Failure::params("task not found");
     let id = tasks::read_id(&request.params)?.ok_or_else(not_found)?;
     let (service, to_failure) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
     let done = match request.method.as_str() {
@@ -44,7 +44,7 @@ async fn handle(
     if done { Ok(result::empty(&request.id, revision)) } else { Err(not_found()) }
 }
 
-/// Answers that nobody asked for, or that are not of the form that was asked for, are left aside.
+/// Answers without an open question, or of the wrong form, are ignored.
 async fn update(
     mcp: &Mcp,
     id: Id,

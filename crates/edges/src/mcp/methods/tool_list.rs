@@ -11,7 +11,7 @@ use toolyard_wire::mcp::{Revision, lists, tools};
 /// Tools on one page. Many clients read the first page only.
 const PAGE_SIZE: usize = 1000;
 
-/// A reload sends a notification; who does not listen may be this late.
+/// A reload sends a notification; a client that does not subscribe to it may cache the list this long.
 pub(in crate::mcp) const LIST_CACHE_HINT: CachePolicy =
     CachePolicy { ttl: Duration::from_secs(5), shared: false };
 

@@ -1,4 +1,4 @@
-//! The other end of a call in a session: progress and log go out as notifications, questions as requests.
+//! The caller of a call in a session: sends progress and log lines as notifications, questions as requests.
 
 use crate::mcp::lock;
 use crate::mcp::send_queue::SendQueue;
@@ -14,14 +14,14 @@ use toolyard_protocol::{
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::{input_requests, notifications};
 
-/// Where messages besides the answer go.
+/// Where messages other than the response go.
 #[derive(Clone)]
 pub(in crate::mcp) enum MessageSink {
-    /// On the answer of the POST.
+    /// To the response stream of the POST.
     Stream(Arc<Outbox>),
-    /// On the send queue of a duplex connection.
+    /// To the send queue of a duplex connection.
     Queue(Arc<SendQueue>),
-    /// The client takes nothing but the answer.
+    /// The client accepts only the response.
     Discard,
 }
 
@@ -33,7 +33,7 @@ pub(in crate::mcp) struct SessionCaller {
 }
 
 impl SessionCaller {
-    /// `token` is the raw token under which progress is wanted.
+    /// `token` is the client's raw progress token.
     pub fn new(session: Arc<Session>, out: MessageSink, token: Option<Bytes>) -> SessionCaller {
         SessionCaller { session, out, token, last_progress: Mutex::new(f64::NEG_INFINITY) }
     }
@@ -51,7 +51,7 @@ impl SessionCaller {
         if !self.out.send(request).await {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                "the tool asks, and the client takes no questions",
+                "the tool asks a question, but the client cannot receive it",
             ));
         }
         let answer = answer.await;
@@ -60,18 +60,14 @@ impl SessionCaller {
             Ok(Ok(raw)) => {
                 let answer = Payload::json(raw);
                 let fits = input_requests::is_valid_response(&question.body, &answer);
-                let wrong = || {
-                    Error::new(
-                        ErrorKind::Unavailable,
-                        "the client's answer is not of the form that was asked for",
-                    )
-                };
+                let wrong =
+                    || Error::new(ErrorKind::Unavailable, "the client's answer does not match the question");
                 if fits { Ok(InputResponse(answer)) } else { Err(wrong()) }
             }
             Ok(Err(message)) => {
                 Err(Error::new(ErrorKind::Unavailable, format!("the client did not answer: {message}")))
             }
-            Err(_) => Err(Error::new(ErrorKind::Cancelled, "the session ended before the answer came")),
+            Err(_) => Err(Error::new(ErrorKind::Cancelled, "the session ended before the client answered")),
         }
     }
 }
@@ -80,7 +76,7 @@ impl Caller for SessionCaller {
     fn progress(&self, progress: Progress) {
         let Some(token) = &self.token else { return };
         let mut last = lock(&self.last_progress);
-        // Progress only ever grows.
+        // MCP requires progress to increase.
         if progress.done > *last {
             *last = progress.done;
             self.out.try_send(notifications::progress(token, &progress, self.session.handshake.revision));
@@ -105,17 +101,16 @@ impl Caller for SessionCaller {
 }
 
 impl MessageSink {
-    /// What nobody waits for is dropped when there is no room.
+    /// Sends a notification, which is dropped when there is no space.
     fn try_send(&self, message: Vec<u8>) {
         match self {
             MessageSink::Stream(outbox) => outbox.send(message),
-            // A reader that slow misses some progress.
             MessageSink::Queue(queue) => queue.try_send(message),
             MessageSink::Discard => {}
         }
     }
 
-    /// `false` when nobody can hear it.
+    /// `false` when the client cannot receive it.
     async fn send(&self, message: Vec<u8>) -> bool {
         match self {
             MessageSink::Stream(outbox) => {
@@ -128,7 +123,7 @@ impl MessageSink {
     }
 }
 
-/// A question under way. When the call ends before the answer, the client is told to stop.
+/// An open question. When the call ends before the answer, the request to the client is cancelled.
 struct PendingQuestion<'a> {
     caller: &'a SessionCaller,
     number: u64,

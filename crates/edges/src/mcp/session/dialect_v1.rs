@@ -1,4 +1,4 @@
-//! Sessions of clients that speak protocol version 1.0 (the MCP 1.0 dialect). What it does not change is as in any
+//! Sessions of clients that speak protocol version 1.0 (the MCP 1.0 dialect). Everything else is as in any
 //! other session.
 
 use crate::mcp::Mcp;
@@ -15,10 +15,10 @@ use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::v1::{self, REVISION, ResourceAction, ResourceRef};
 use toolyard_wire::mcp::{meta, prompts, resources, tools};
 
-/// How the 1.0 dialect names the end of a subscription.
+/// The method that ends a subscription in the 1.0 dialect.
 pub(super) const UNSUBSCRIBED: &str = "notification/resources/unsubscribed";
 
-/// A list is one array without pages, so it must fit.
+/// The most items of a list, which has no pages in this dialect.
 const MAX_LISTED: usize = 10_000;
 
 pub(super) async fn handle_request(
@@ -57,20 +57,20 @@ pub(super) async fn handle_request(
     }
 }
 
-/// A result from the client that names a resource ends a subscription: we ask this client nothing, so it can be nothing
-/// else.
+/// A result from the client that names a resource ends a subscription; it cannot be anything else, because
+/// this client is sent no requests.
 pub(super) fn handle_response(session: &Session, response: &Response) -> Option<Vec<u8>> {
     let subject = ResourceRef::from_result(response.result.as_ref().ok()?)?;
     session.unsubscribe(&subject.uri);
     Some(v1::write_action_result(&response.id, &subject, ResourceAction::Unsubscribed))
 }
 
-/// What is in a watched resource now; `None` when it is no longer watched.
+/// The update notification with the resource's current content; `None` when it is no longer watched.
 pub(super) async fn updated(resources: &dyn Resources, session: &Session, uri: &str) -> Option<Vec<u8>> {
     let subscription = session.subscription_request(uri)?;
-    let request_context =
+    let context =
         RequestContext { identity: &session.identity, edge: Edge::Mcp, trace: None, caller: &NoopCaller };
-    let found = resources.read(uri, request_context).await;
+    let found = resources.read(uri, context).await;
     Some(v1::updated(&subscription, uri, &found))
 }
 
@@ -83,30 +83,27 @@ fn list_tools(mcp: &Mcp, request: &Request) -> Vec<u8> {
 
 async fn list_prompts(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let service = &mcp.services.prompts;
-    let found = collect_pages(async |cursor| {
-        service.list(cursor.as_deref(), request_context(session, request)).await
-    })
-    .await?;
+    let found =
+        collect_pages(async |cursor| service.list(cursor.as_deref(), context(session, request)).await)
+            .await?;
     Ok(v1::write_list(&request.id, &found, |out, prompt| prompts::push_prompt(out, REVISION, prompt)))
 }
 
 async fn list_resources(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let (service, id) = (&mcp.services.resources, &request.id);
     if request.method == "resources/list" {
-        let found = collect_pages(async |cursor| {
-            service.list(cursor.as_deref(), request_context(session, request)).await
-        })
-        .await?;
+        let found =
+            collect_pages(async |cursor| service.list(cursor.as_deref(), context(session, request)).await)
+                .await?;
         return Ok(v1::write_list(id, &found, |out, item| resources::push_resource(out, REVISION, item)));
     }
-    let found = collect_pages(async |cursor| {
-        service.templates(cursor.as_deref(), request_context(session, request)).await
-    })
-    .await?;
+    let found =
+        collect_pages(async |cursor| service.templates(cursor.as_deref(), context(session, request)).await)
+            .await?;
     Ok(v1::write_list(id, &found, |out, item| resources::push_template(out, REVISION, item)))
 }
 
-/// Every page, one after the other.
+/// Collects all pages.
 async fn collect_pages<T, F>(mut list: impl FnMut(Option<String>) -> F) -> Result<Vec<T>, Failure>
 where
     F: Future<Output = Result<Page<T>, Error>>,
@@ -118,7 +115,7 @@ where
         if all.len() > MAX_LISTED {
             let what = format!("there are more than {MAX_LISTED}, too many for a list without pages");
             let error = Error::new(ErrorKind::OutputTooLarge, what)
-                .hint("initialise with 'protocolVersion' to have pages");
+                .hint("initialize with 'protocolVersion' to get pages");
             return Err(Failure::of(&error, REVISION, None));
         }
         match page.next {
@@ -129,15 +126,12 @@ where
 }
 
 async fn write_or_delete(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
-    let (service, request_context) = (&mcp.services.resources, request_context(session, request));
+    let (service, context) = (&mcp.services.resources, context(session, request));
     let subject = ResourceRef::read(&request.params)?;
     let (changed, done) = if request.method == "resources/write" {
-        (
-            service.write(resources::read_part(&request.params)?, request_context).await,
-            ResourceAction::Written,
-        )
+        (service.write(resources::read_part(&request.params)?, context).await, ResourceAction::Written)
     } else {
-        (service.delete(&subject.uri, request_context).await, ResourceAction::Deleted)
+        (service.delete(&subject.uri, context).await, ResourceAction::Deleted)
     };
     changed.map_err(|error| Failure::of(&error, REVISION, Some(&subject.uri)))?;
     Ok(v1::write_action_result(&request.id, &subject, done))
@@ -161,7 +155,7 @@ async fn run_operation(
     })
 }
 
-fn request_context<'a>(session: &'a Session, request: &Request) -> RequestContext<'a> {
+fn context<'a>(session: &'a Session, request: &Request) -> RequestContext<'a> {
     let trace = meta::trace(&request.params);
     RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller }
 }

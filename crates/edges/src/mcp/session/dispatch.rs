@@ -1,4 +1,4 @@
-//! What a session's client may ask for, 2024-11-05 to 2025-11-25, whatever carries its messages.
+//! Dispatches the messages of a session, 2024-11-05 to 2025-11-25, independent of the transport.
 
 use crate::mcp::methods::operation::{self, Operation, Requester};
 use crate::mcp::methods::{self, Client};
@@ -27,7 +27,7 @@ pub(in crate::mcp) async fn handle_request(
     answered.unwrap_or_else(|failure| failure.write(Some(&request.id)))
 }
 
-/// What the standard knows, and what it does not forbid.
+/// The methods of the standard, and our extensions of it.
 pub(in crate::mcp) async fn handle_standard(
     mcp: &Mcp,
     session: &Arc<Session>,
@@ -37,7 +37,7 @@ pub(in crate::mcp) async fn handle_standard(
     let revision = session.handshake.revision;
     match request.method.as_str() {
         "ping" => Ok(result::empty(&request.id, revision)),
-        "initialize" => Err(Failure::request(200, "this session was initialised already")),
+        "initialize" => Err(Failure::request(200, "this session is already initialized")),
         "logging/setLevel" => set_level(session, request),
         "resources/subscribe" | "resources/unsubscribe" | dialect_v1::UNSUBSCRIBED
             if mcp.server_capabilities.resources =>
@@ -54,13 +54,13 @@ pub(in crate::mcp) async fn handle_standard(
     }
 }
 
-/// Whether a request may take long and speak before its answer.
+/// Whether a request may run long and send messages before its response.
 pub(in crate::mcp) fn is_long_running(method: &str) -> bool {
     matches!(method, "tools/call" | "prompts/get" | "resources/read")
 }
 
 pub(in crate::mcp) fn handle_notification(session: &Session, notification: &Notification) {
-    // The others (initialized, roots changed, progress of our own requests) ask nothing of us.
+    // The others (initialized, roots changed, progress of our requests) need no action.
     if notification.method == "notifications/cancelled"
         && let Some(id) = notification.params.get("requestId").and_then(|raw| RequestId::parse(&raw))
     {
@@ -68,12 +68,12 @@ pub(in crate::mcp) fn handle_notification(session: &Session, notification: &Noti
     }
 }
 
-/// Whether the client says that it is done, as clients of the 1.0 dialect do.
+/// Whether the client ends its session with a notification, as clients of the 1.0 dialect do.
 pub(in crate::mcp) fn is_close_notification(notification: &Notification) -> bool {
     matches!(notification.method.as_str(), "closed" | "notifications/closed")
 }
 
-/// Hands an answer to whoever asked. Only clients of the 1.0 dialect get a response to it.
+/// Passes a response of the client to the call that waits for it. Only the 1.0 dialect answers a response.
 pub(in crate::mcp) fn handle_response(session: &Session, response: Response) -> Option<Vec<u8>> {
     if session.handshake.is_v1() {
         return dialect_v1::handle_response(session, &response);
@@ -118,7 +118,7 @@ async fn subscribe(mcp: &Mcp, session: &Session, request: &Request) -> Result<Ve
     Ok(result::empty(&request.id, revision))
 }
 
-/// Watches an address for the session; its changes are told under the request's id where that is wanted.
+/// Watches a URI for the session; the 1.0 dialect sends its changes with the id of this request.
 pub(in crate::mcp) async fn subscribe_session(
     mcp: &Mcp,
     session: &Session,
@@ -126,12 +126,11 @@ pub(in crate::mcp) async fn subscribe_session(
     uri: String,
 ) -> Result<(), Failure> {
     let trace = meta::trace(&request.params);
-    let request_context =
-        RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
-    let watch = mcp.services.resources.watch(&uri, request_context).await;
+    let context = RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
+    let watch = mcp.services.resources.watch(&uri, context).await;
     let watch = watch.map_err(|error| Failure::of(&error, session.handshake.revision, Some(&uri)))?;
     if !session.subscribe(uri, watch, request.id.clone()) {
-        return Err(Failure::request(200, "this session watches too many resources already"));
+        return Err(Failure::request(200, "this session has too many subscriptions"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sessions of handshake clients: bounded in number and idle time, bound to whoever opened them.
+//! Sessions of handshake clients: bounded in number and idle time, bound to the identity that opened them.
 
 pub(super) mod caller;
 mod dialect_v1;
@@ -6,6 +6,7 @@ pub(super) mod dispatch;
 pub(super) mod notification_stream;
 pub(super) mod outbox;
 pub(super) mod registration;
+
 use crate::mcp::lock;
 use crate::mcp::running_calls::RunningCalls;
 use crate::mcp::session::outbox::Outbox;
@@ -26,11 +27,11 @@ use toolyard_wire::mcp::initialize::Handshake;
 const RESUME_WINDOW: Duration = Duration::from_secs(60);
 /// Resumable outboxes of one session.
 const MAX_OUTBOXES: usize = 64;
-/// Addresses that one session may watch.
+/// URIs that one session may watch.
 const MAX_SUBSCRIPTIONS: usize = 1000;
-/// Questions of ours that may be open.
+/// Requests to the client that may be open.
 const MAX_PENDING_REQUESTS: usize = 100;
-/// Notifications that can be resumed.
+/// Notifications stored for a resumed stream.
 const MAX_STORED_NOTIFICATIONS: usize = 32;
 /// A session is not evicted for a newer one before this.
 const MIN_IDLE: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ pub(super) struct Sessions {
 /// An entry of the session table.
 #[derive(Clone)]
 pub(super) enum SessionEntry {
-    /// Streamable HTTP: each request comes by itself.
+    /// Streamable HTTP: each request has its own HTTP exchange.
     Session(Arc<Session>),
     /// One duplex connection for the whole session.
     Duplex(Arc<DuplexClient>),
@@ -57,7 +58,7 @@ pub(super) struct Session {
     state: Mutex<State>,
 }
 
-/// Everything starts empty and takes no memory until it is used.
+/// All collections start empty and allocate on first use.
 struct State {
     last_used: Instant,
     next: u64,
@@ -65,7 +66,7 @@ struct State {
     outboxes: VecDeque<Arc<Outbox>>,
     subscriptions: HashMap<String, (WatchGuard, RequestId)>,
     notifications: VecDeque<(u64, Bytes)>,
-    /// Ends the notification stream that is open now.
+    /// Dropping it ends the open notification stream.
     listener: Option<oneshot::Sender<()>>,
     closed: bool,
 }
@@ -75,7 +76,7 @@ impl Sessions {
         Sessions { max, table: Mutex::default() }
     }
 
-    /// A new session under an unguessable id; `None` when there are too many and none is idle.
+    /// Opens a session with an unguessable id; `None` when there are too many and none is idle.
     pub fn open(
         &self,
         random: &dyn Random,
@@ -106,7 +107,7 @@ impl Sessions {
         Some(id)
     }
 
-    /// The session, for its own caller only: to others it does not exist.
+    /// The session, for its own identity only: for others it does not exist.
     pub fn find(&self, id: &str, identity: &Identity) -> Option<Arc<Session>> {
         let found = lock(&self.table).get(id).filter(|entry| entry.identity() == identity).cloned();
         let Some(SessionEntry::Session(session)) = found else { return None };
@@ -120,7 +121,7 @@ impl Sessions {
         Some(client)
     }
 
-    /// Ends a session and everything that runs in it.
+    /// Ends a session and cancels its calls.
     pub fn remove(&self, id: &str, identity: &Identity) -> bool {
         let entry = {
             let mut table = lock(&self.table);
@@ -135,7 +136,7 @@ impl Sessions {
         entry.is_some()
     }
 
-    /// Ends every session and gives them back.
+    /// Ends all sessions and returns them.
     pub fn clear(&self) -> Vec<SessionEntry> {
         let table = std::mem::take(&mut *lock(&self.table));
         table.into_values().inspect(SessionEntry::close).collect()
@@ -224,10 +225,10 @@ impl Session {
     }
 
     /// An outbox for the messages of one POST.
-    pub fn new_outbox(&self, due: usize) -> Arc<Outbox> {
+    pub fn new_outbox(&self, pending_responses: usize) -> Arc<Outbox> {
         let mut state = lock(&self.state);
         state.next += 1;
-        let outbox = Arc::new(Outbox::new(state.next, due));
+        let outbox = Arc::new(Outbox::new(state.next, pending_responses));
         if state.outboxes.len() >= MAX_OUTBOXES {
             state.outboxes.pop_front();
         }
@@ -235,7 +236,7 @@ impl Session {
         outbox
     }
 
-    /// The outbox cannot be resumed any more.
+    /// The outbox can no longer be resumed.
     pub fn remove_outbox(&self, key: u64) {
         lock(&self.state).outboxes.retain(|outbox| outbox.key != key);
     }
@@ -244,7 +245,7 @@ impl Session {
         lock(&self.state).outboxes.iter().find(|outbox| outbox.key == key).cloned()
     }
 
-    /// Allocates an id for a request of ours and a channel for its response; `None` when too many are open.
+    /// An id for a request to the client and a channel for its response; `None` when too many are open.
     pub fn register_request(&self) -> Option<(u64, oneshot::Receiver<Result<Bytes, String>>)> {
         let mut state = lock(&self.state);
         if state.pending_requests.len() >= MAX_PENDING_REQUESTS || state.closed {
@@ -264,12 +265,12 @@ impl Session {
     pub fn resolve_request(&self, number: u64, answer: Result<Bytes, String>) {
         let mut state = lock(&self.state);
         if let Some(index) = state.pending_requests.iter().position(|(known, _)| *known == number) {
-            // Fails when the tool no longer waits; then nobody needs the answer.
+            // Fails when the tool no longer waits for the answer.
             let _ = state.pending_requests.swap_remove(index).1.send(answer);
         }
     }
 
-    /// `false` when the session watches too much already.
+    /// `false` when the session has too many subscriptions.
     pub fn subscribe(&self, uri: String, watch: WatchGuard, request: RequestId) -> bool {
         let mut state = lock(&self.state);
         let room = state.subscriptions.len() < MAX_SUBSCRIPTIONS || state.subscriptions.contains_key(&uri);
@@ -284,7 +285,7 @@ impl Session {
         drop(watch);
     }
 
-    /// The request that began to watch the address.
+    /// The id of the request that subscribed to the URI.
     pub fn subscription_request(&self, uri: &str) -> Option<RequestId> {
         lock(&self.state).subscriptions.get(uri).map(|(_, request)| request.clone())
     }
@@ -297,7 +298,7 @@ impl Session {
         lock(&self.state).subscriptions.keys().cloned().collect()
     }
 
-    /// Takes over the notification stream: the one before ends when the receiver of its sender hears of it.
+    /// Ends the earlier notification stream. Resolves when the new one must end.
     pub fn take_notification_stream(&self) -> oneshot::Receiver<()> {
         let (send, receive) = oneshot::channel();
         let mut state = lock(&self.state);
@@ -307,7 +308,7 @@ impl Session {
         receive
     }
 
-    /// Keeps a message of the notification stream and gives its number.
+    /// Stores a message of the notification stream and returns its number.
     pub fn store_notification(&self, message: Bytes) -> u64 {
         let mut state = lock(&self.state);
         state.next += 1;
@@ -323,7 +324,7 @@ impl Session {
         lock(&self.state).notifications.iter().filter(|(known, _)| *known > number).cloned().collect()
     }
 
-    /// Cancels what runs and ends what is open.
+    /// Cancels all calls and ends all streams.
     pub fn close(&self) {
         self.calls.close();
         let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! Changes that belong to no request, told to a session's client on the one stream it listens to.
+//! The notification stream of a session: changes that belong to no request.
 
 use crate::mcp::methods::changes::Change;
 use crate::mcp::session::Session;
@@ -15,7 +15,7 @@ pub(in crate::mcp) struct NotificationStream {
     session: Arc<Session>,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
-    /// Resolves when another stream takes over or the session ends.
+    /// Resolves when another stream replaces this one or the session ends.
     replaced: oneshot::Receiver<()>,
     resources: Arc<dyn Resources>,
     /// Changes that are not encoded yet.
@@ -24,7 +24,7 @@ pub(in crate::mcp) struct NotificationStream {
 }
 
 impl NotificationStream {
-    /// Starts with what came after that number, as far as it is kept.
+    /// Starts with the stored notifications after the number `after`.
     pub fn open(mcp: &Mcp, session: Arc<Session>, after: Option<u64>) -> NotificationStream {
         let replaced = session.take_notification_stream();
         let (changes, stopping) = (mcp.changes.subscribe(), mcp.stopping.subscribe());
@@ -33,14 +33,14 @@ impl NotificationStream {
         NotificationStream { session, changes, stopping, replaced, resources, pending, ready }
     }
 
-    /// The next message and its number; `None` after the last one. Nothing is lost when the future is dropped.
+    /// The next message and its number; `None` after the last one. Cancel-safe.
     pub async fn next(&mut self) -> Option<(u64, Bytes)> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
                 return Some(ready);
             }
             if let Some(change) = self.pending.front().cloned() {
-                // It stays in the queue until it is told, because this future may be dropped meanwhile.
+                // It stays in the queue until it is encoded, because this future may be dropped meanwhile.
                 self.push_notification(&change).await;
                 self.pending.pop_front();
                 continue;
@@ -79,7 +79,7 @@ impl NotificationStream {
         self.ready.push_back((number, message));
     }
 
-    /// The stream was too slow to see what changed: then everything may have.
+    /// For a lagged receiver: everything may have changed.
     fn push_all_changes(&mut self) {
         self.pending = [Change::Tools, Change::Prompts, Change::Resources].into();
         self.pending

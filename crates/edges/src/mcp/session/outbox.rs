@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// Notifications that are stored; beyond that the oldest are dropped. Responses always stay.
 const MAX_EVENTS: usize = 256;
 
-/// When to come back unless the tool says otherwise.
+/// The default delay before a client reconnects.
 const RETRY: Duration = Duration::from_millis(1000);
 
 pub(in crate::mcp) struct Outbox {
@@ -23,15 +23,15 @@ pub(in crate::mcp) struct Outbox {
 struct State {
     events: VecDeque<Event>,
     next: u64,
-    /// Responses still to come.
+    /// Responses that are still missing.
     pending_responses: usize,
-    /// Responses only so far: the answer can be plain JSON.
+    /// Only responses so far: the HTTP response can be plain JSON.
     responses_only: bool,
-    /// The reader is to leave and come back later.
+    /// The reader must disconnect and reconnect after this delay.
     disconnect: Option<Duration>,
-    /// Since when nothing more comes.
+    /// When the last response was added.
     finished_at: Option<Instant>,
-    /// The newest reader; those before it leave.
+    /// The newest reader; earlier ones end.
     reader: u64,
 }
 
@@ -42,10 +42,10 @@ pub(in crate::mcp) struct Event {
     response: bool,
 }
 
-/// What a reader finds.
+/// The next item of a reader.
 pub(in crate::mcp) enum NextEvent {
     Event(Event),
-    /// The stream ends here for now; come back after this long.
+    /// The stream ends for now; the client reconnects after this delay.
     Disconnect(Duration),
     End,
 }
@@ -64,7 +64,7 @@ impl Outbox {
         Outbox { key, state: Mutex::new(state), wake: Notify::new() }
     }
 
-    /// A notification, or a request of ours.
+    /// Adds a notification or a request to the client.
     pub fn send(&self, message: Vec<u8>) {
         let mut state = lock(&self.state);
         state.responses_only = false;
@@ -81,19 +81,19 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// An answer in place of one that was abandoned.
+    /// The response of a request that was never started, and so abandoned.
     pub fn push_response(&self, message: Vec<u8>) {
         lock(&self.state).push(message, true);
         self.wake.notify_one();
     }
 
-    /// A request that was cancelled gets no answer.
+    /// A cancelled request gets no response.
     pub fn abandon(&self) {
         lock(&self.state).response_done();
         self.wake.notify_one();
     }
 
-    /// Sends the reader away while the work goes on.
+    /// Disconnects the reader while the call continues.
     pub fn disconnect_reader(&self, retry: Option<Duration>) {
         let mut state = lock(&self.state);
         state.responses_only = false;
@@ -102,7 +102,7 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// Waits until it is clear how to answer: the responses alone, or `None` when it must be a stream.
+    /// Waits for all responses; `None` as soon as another message requires a stream.
     pub async fn responses_only(&self) -> Option<Vec<Bytes>> {
         loop {
             {
@@ -118,7 +118,7 @@ impl Outbox {
         }
     }
 
-    /// A reader's number. Whoever read before leaves: a client that comes back has lost that connection.
+    /// Registers a reader. The earlier reader ends: a client that resumes has lost its connection.
     pub fn attach(&self) -> u64 {
         let mut state = lock(&self.state);
         state.reader += 1;
@@ -128,10 +128,10 @@ impl Outbox {
         reader
     }
 
-    /// The next event after that number.
+    /// The next event after the number `after`.
     pub async fn next(&self, reader: u64, after: u64) -> NextEvent {
         loop {
-            // Made before looking, so that no message falls in between.
+            // Created before the check, so that no wake-up is missed.
             let woken = self.wake.notified();
             {
                 let mut state = lock(&self.state);
@@ -160,7 +160,7 @@ impl Outbox {
         RETRY
     }
 
-    /// How long nothing more has come, if nothing more comes.
+    /// When the last response was added; `None` while some are missing.
     pub fn finished_at(&self) -> Option<Instant> {
         lock(&self.state).finished_at
     }
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_alone_is_plain_and_anything_else_makes_a_stream() {
+    async fn responses_alone_are_plain_json_and_other_messages_need_a_stream() {
         let outbox = Outbox::new(1, 1);
         outbox.respond(b"a".to_vec());
         assert_eq!(outbox.responses_only().await.unwrap(), [Bytes::from_static(b"a")]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_comes_back_finds_what_it_missed() {
+    async fn a_reader_that_resumes_gets_what_it_missed() {
         let outbox = Outbox::new(3, 1);
         outbox.send(b"one".to_vec());
         outbox.disconnect_reader(None);

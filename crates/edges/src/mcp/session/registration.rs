@@ -1,4 +1,4 @@
-//! The entry of a duplex client in the session table, for as long as its connection lasts.
+//! The entry of a duplex client in the session table, for the lifetime of its connection.
 
 use crate::limits::wait_until;
 use crate::mcp::Mcp;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use toolyard_protocol::Identity;
 
-/// Dropping it ends the session and cancels what runs in it.
+/// Dropping it ends the session and cancels its calls.
 pub(in crate::mcp) struct SessionRegistration {
     pub mcp: Arc<Mcp>,
     pub client: Arc<DuplexClient>,
-    /// Unguessable; whoever knows it can speak for the client.
+    /// Unguessable: the id authorizes messages of this session.
     pub id: String,
     stopping: watch::Receiver<bool>,
 }
@@ -25,10 +25,10 @@ impl SessionRegistration {
         Some(SessionRegistration { mcp: mcp.clone(), client, id, stopping: mcp.stopping.subscribe() })
     }
 
-    /// Resolves after the stop signal, when nothing runs any more and all messages were sent, or after that long.
+    /// After the stop signal, waits until no call runs and all messages are sent, at most `drain`.
     pub async fn wait_for_drain(&self, drain: Duration) {
         let mut stopping = self.stopping.clone();
-        // Fails when the sender is gone, and it lives in `mcp`.
+        // Cannot fail: the sender lives in `mcp`.
         let _ = stopping.wait_for(|stopping| *stopping).await;
         wait_until(drain, || !self.client.is_running() && self.client.send_queue.is_empty()).await;
     }
@@ -37,7 +37,7 @@ impl SessionRegistration {
 impl Drop for SessionRegistration {
     fn drop(&mut self) {
         self.mcp.sessions.remove(&self.id, &self.client.identity);
-        // Also when it was evicted before.
+        // Also needed when the session was evicted before.
         self.client.close();
     }
 }

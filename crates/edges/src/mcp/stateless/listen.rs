@@ -1,6 +1,7 @@
-//! A stream of changes that a stateless client asked for with `subscriptions/listen`.
+//! `subscriptions/listen`: a stream of notifications for a stateless client.
 
 use crate::mcp::methods::changes::Change;
+use crate::mcp::stateless::REVISION;
 use crate::mcp::{Mcp, methods::operation};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -13,11 +14,9 @@ use toolyard_protocol::{Edge, Error, Id, Identity, NoopCaller};
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::listen::{self, Filter};
-use toolyard_wire::mcp::{Revision, meta, notifications, tasks};
+use toolyard_wire::mcp::{meta, notifications, tasks};
 
-const REVISION: Revision = Revision::V2026_07_28;
-
-/// After a failure to look.
+/// The delay after a store error.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 pub(in crate::mcp) struct Subscription {
@@ -27,16 +26,16 @@ pub(in crate::mcp) struct Subscription {
     filter: Filter,
     changes: broadcast::Receiver<Change>,
     stopping: watch::Receiver<bool>,
-    /// How far the changes of tasks were looked at.
+    /// The position in the task changes.
     cursor: Option<u64>,
     ready: VecDeque<Bytes>,
     finished: bool,
-    // Held as long as the stream is.
+    // Held as long as the stream is open.
     _watches: Vec<WatchGuard>,
 }
 
 impl Subscription {
-    /// What cannot be honoured is left out; the acknowledgement says what is in.
+    /// Unsupported parts of the filter are dropped; the acknowledgement lists the rest.
     pub async fn open(
         mcp: &Arc<Mcp>,
         identity: Identity,
@@ -47,18 +46,17 @@ impl Subscription {
         if !filter.tasks.is_empty() && !tasks_declared {
             return Err(Failure::missing_capability(tasks::REQUIRED));
         }
-        // Before anything is looked at, so that no change falls in between.
+        // Subscribes before anything is read, so that no change is missed.
         let (changes, stopping) = (mcp.changes.subscribe(), mcp.stopping.subscribe());
         let server_capabilities = mcp.server_capabilities;
         filter.prompts &= server_capabilities.prompts;
         filter.resources &= server_capabilities.resources;
         let trace = meta::trace(&request.params);
-        let request_context =
-            RequestContext { identity: &identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
+        let context = RequestContext { identity: &identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
         let mut watches = Vec::new();
         let mut uris = Vec::new();
         for uri in std::mem::take(&mut filter.uris) {
-            if let Ok(watch) = mcp.services.resources.watch(&uri, request_context).await {
+            if let Ok(watch) = mcp.services.resources.watch(&uri, context).await {
                 watches.push(watch);
                 uris.push(uri);
             }
@@ -90,7 +88,7 @@ impl Subscription {
         })
     }
 
-    /// The next message; `None` after the last one. Nothing is lost when the future is dropped.
+    /// The next message; `None` after the last one. Cancel-safe.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -138,7 +136,7 @@ impl Subscription {
         self.ready.push_back(message.into());
     }
 
-    /// The stream was too slow to see what changed: then everything may have.
+    /// For a lagged receiver: everything may have changed.
     fn notify_all(&mut self) {
         for change in [Change::Tools, Change::Prompts, Change::Resources] {
             self.notify(&change);
@@ -150,7 +148,7 @@ impl Subscription {
 
     async fn notify_tasks(&mut self, changed: Result<TaskChanges, Error>) {
         let Ok(changed) = changed else {
-            // The store is busy or broken for now: not again at once.
+            // The store is busy or broken: wait before the next try.
             return tokio::time::sleep(RETRY_DELAY).await;
         };
         let of_interest: Vec<Id> = match changed.jobs {
@@ -163,7 +161,7 @@ impl Subscription {
                     .push_back(tasks::notification(&self.id, REVISION, &operation::task_view(&task)).into());
             }
         }
-        // Last: whoever is dropped before looks again.
+        // Set last, so that a dropped future reads the same changes again.
         self.cursor = Some(changed.cursor);
     }
 }

@@ -1,7 +1,7 @@
-//! 2026-07-28: every request carries all there is to know; the server remembers only calls that wait for an answer.
+//! Revision 2026-07-28: requests are self-contained; only calls that wait for answers have state.
 //!
-//! A question does not travel by itself here. The call reports its questions, is parked, and is resumed when the
-//! client repeats its request with the answers.
+//! The server sends no requests. A call returns its questions as its result, is parked, and is resumed when
+//! the client repeats its request with the answers.
 
 pub(super) mod listen;
 pub(super) mod parked;
@@ -28,19 +28,18 @@ use toolyard_wire::mcp::meta::ClientCapabilities;
 use toolyard_wire::mcp::meta::{self, MetaError, RequestMeta};
 use toolyard_wire::mcp::{Revision, input_requests, notifications};
 
-const REVISION: Revision = Revision::V2026_07_28;
+pub(super) const REVISION: Revision = Revision::V2026_07_28;
 
-/// How a request goes on.
+/// How a request continues.
 pub(super) enum Started {
-    /// Answered.
     Answered(Vec<u8>),
     /// Running: read its events to the end.
     Running(Box<ParkableCall>),
-    /// A stream of changes.
+    /// A stream of notifications.
     Subscribed(Box<listen::Subscription>),
 }
 
-/// The request that fails, and why.
+/// The id of the failed request, and its error.
 type Rejected = (RequestId, Failure);
 
 /// A call with what is needed to park it.
@@ -76,7 +75,7 @@ impl ParkableCall {
     }
 }
 
-/// What a repeated request must repeat.
+/// A digest of everything that a repeated request must repeat.
 fn digest(mcp: &Mcp, identity: &Identity, request: &Request) -> [u8; 32] {
     match Operation::read(mcp, request) {
         Some(Ok(operation)) => {
@@ -87,7 +86,7 @@ fn digest(mcp: &Mcp, identity: &Identity, request: &Request) -> [u8; 32] {
     }
 }
 
-/// Reads what every request must carry.
+/// Reads the `_meta` that every request must carry.
 pub(super) fn read_meta(request: &Request) -> Result<RequestMeta, Failure> {
     RequestMeta::read(&request.params).map_err(|fault| match fault {
         MetaError::Invalid(message) => Failure::malformed(message),
@@ -95,7 +94,7 @@ pub(super) fn read_meta(request: &Request) -> Result<RequestMeta, Failure> {
     })
 }
 
-/// Begins what the request asks for.
+/// Starts handling a request.
 pub(super) async fn begin(
     mcp: &Arc<Mcp>,
     identity: Identity,
@@ -112,7 +111,7 @@ pub(super) async fn begin(
     }
 }
 
-/// What answers at once, and subscriptions.
+/// Methods that are answered at once, and subscriptions.
 async fn begin_other(
     mcp: &Arc<Mcp>,
     identity: Identity,
@@ -138,7 +137,7 @@ async fn begin_other(
     }
 }
 
-/// A new call, the parked call that waits for these answers, or a repetition with the answers given from the start.
+/// A new call, the parked call that waits for these answers, or a repetition that starts with them.
 fn begin_call(
     mcp: &Arc<Mcp>,
     identity: &Identity,
@@ -169,8 +168,8 @@ fn begin_call(
     }
     if !operation.is_safe_to_repeat(mcp) {
         return Err(Failure::params(
-            "the call that asked is no longer there, and its tool does not say that it is safe to repeat; \
-             find out what it did, then send the request again without 'requestState'",
+            "the call that asked has expired, and its tool is not declared safe to repeat; \
+             check what it did, then send the request again without 'requestState'",
         ));
     }
     let fresh: Vec<String> = answers.iter().map(|(key, _)| key.clone()).collect();
@@ -179,10 +178,10 @@ fn begin_call(
     Ok(StatelessCall::begin(mcp, operation, requester, preferences, answers))
 }
 
-/// Questions that come this close together are asked together.
+/// Questions asked within this time are returned together.
 const QUESTION_BATCH_WINDOW: Duration = Duration::from_millis(15);
 
-/// Messages that may wait to be carried away; more are dropped, oldest first.
+/// The most queued messages of a call; the oldest are dropped first.
 const MAX_WAITING: usize = 1000;
 
 pub(in crate::mcp) struct StatelessCall {
@@ -191,17 +190,17 @@ pub(in crate::mcp) struct StatelessCall {
     finished: Option<OperationResult>,
 }
 
-/// What happens next.
+/// The next event of a call.
 pub(in crate::mcp) enum CallEvent {
     Message(Bytes),
-    /// The work waits for answers to these.
+    /// The call waits for answers to these questions.
     Questions(Vec<InputRequest>),
     Finished(OperationResult),
 }
 
-/// What the client wants to hear during the request that it waits for now.
+/// What the client of the current request wants to receive, and which questions it supports.
 pub(in crate::mcp) struct ClientPreferences {
-    /// Raw.
+    /// The raw progress token.
     pub token: Option<Bytes>,
     pub log: Option<LogLevel>,
     pub client: ClientCapabilities,
@@ -217,11 +216,11 @@ struct State {
     preferences: ClientPreferences,
     last_progress: f64,
     messages: VecDeque<Bytes>,
-    /// Answers that came before their questions.
+    /// All answers received, also those that came before their questions.
     known: Vec<(String, Payload)>,
     open: Vec<(InputRequest, oneshot::Sender<InputResponse>)>,
     last_question_at: Option<Instant>,
-    /// The capability that a question would have needed.
+    /// The capability that an unsupported question required.
     missing: Option<&'static str>,
 }
 
@@ -249,7 +248,7 @@ impl StatelessCall {
         let (mcp, its_caller) = (mcp.clone(), caller.clone());
         let work = Box::pin(async move {
             let result = run(&mcp, operation, &requester, its_caller.as_ref()).await;
-            // A tool that could do without the answer has succeeded; one that could not fails for want of it.
+            // A tool may succeed without the answer; otherwise the missing capability is the error.
             match its_caller.state().missing {
                 Some(required) if result.is_failure() => {
                     OperationResult::Failed(Failure::missing_capability(required))
@@ -260,7 +259,7 @@ impl StatelessCall {
         StatelessCall { work, caller, finished: None }
     }
 
-    /// Goes on with the answers of a repeated request, which also says anew what its client wants to hear.
+    /// Continues with the answers and the preferences of a repeated request.
     pub fn resume(&mut self, preferences: ClientPreferences, answers: Vec<(String, Payload)>) {
         let mut state = self.caller.state();
         state.preferences = preferences;
@@ -271,7 +270,7 @@ impl StatelessCall {
         state.last_question_at = (!state.open.is_empty()).then(Instant::now);
     }
 
-    /// Nothing is lost when the future is dropped before it is done.
+    /// Cancel-safe: no event is lost when the future is dropped.
     pub async fn next_event(&mut self) -> CallEvent {
         loop {
             let last_question_at = {
@@ -302,7 +301,7 @@ impl StatelessCall {
         }
     }
 
-    /// Answers that were given so far and may be needed again.
+    /// The answers received so far, which a repetition of the call needs.
     pub fn known(&self) -> Vec<(String, Payload)> {
         self.caller.state().known.clone()
     }
@@ -321,7 +320,7 @@ impl State {
             question.key == key && input_requests::is_valid_response(&question.body, &answer)
         });
         if let Some(index) = index {
-            // Fails when the tool no longer waits; then nobody needs the answer.
+            // Fails when the tool no longer waits for the answer.
             let _ = self.open.swap_remove(index).1.send(InputResponse(answer.clone()));
         }
         self.known.retain(|(known, _)| *known != key);
@@ -345,7 +344,7 @@ impl StatelessCaller {
 impl Caller for StatelessCaller {
     fn progress(&self, progress: Progress) {
         let mut state = self.state();
-        // Progress only ever grows.
+        // MCP requires progress to increase.
         if progress.done > state.last_progress
             && let Some(token) = state.preferences.token.clone()
         {
@@ -390,11 +389,8 @@ impl Caller for StatelessCaller {
     }
 }
 
-/// The error for a question that the client did not say it can answer.
+/// The error for a question that the client did not declare support for.
 pub(in crate::mcp) fn question_not_supported() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the tool asks something that this client did not declare it can answer",
-    )
-    .hint("use a client with that capability, or a tool that does not ask")
+    Error::new(ErrorKind::Unavailable, "the tool asks a question that this client does not support")
+        .hint("use a client with that capability, or a tool that does not ask")
 }

@@ -1,4 +1,4 @@
-//! Calls that wait for answers from their client. Bounded in number and time; what falls out is cancelled.
+//! Calls that wait for answers from their client. Bounded in number and time; evicted calls are cancelled.
 
 use crate::mcp::lock;
 use crate::mcp::stateless::StatelessCall;
@@ -27,11 +27,11 @@ impl ParkedCalls {
         };
         calls.insert(handle, (until, call));
         drop(calls);
-        // Cancelling kills processes: not under the lock.
+        // Dropping a call kills processes, so it happens outside the lock.
         drop(evicted);
     }
 
-    /// Handles are unguessable and sealed, so whoever has one may take the call, once.
+    /// Handles are unguessable and sealed: possession of one is enough to take the call, once.
     pub fn take(&self, handle: &[u8; 16]) -> Option<StatelessCall> {
         lock(&self.calls).remove(handle).map(|(_, call)| call)
     }

@@ -1,4 +1,4 @@
-//! State that a stateless client carries for us: readable to it, and useless when it is changed, old, or another's.
+//! The sealed `requestState` of stateless clients: rejected when modified, expired or of another request.
 
 use toolyard_formats::cache_key::CanonicalKey;
 use toolyard_protocol::{CacheKey, Identity, Payload};
@@ -8,17 +8,17 @@ const VERSION: u8 = 1;
 const MAC: usize = 32;
 const HEAD: usize = 1 + 16 + 8 + 32;
 
-/// Answers beyond this are not carried along; the call can then not be repeated elsewhere.
+/// Larger answers are left out of the state; another server cannot repeat the call then.
 pub(super) const MAX_ANSWERS: usize = 64 << 10;
 
-/// What is sealed.
+/// The content of the state.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// Where the waiting call is kept.
+    /// The handle of the parked call.
     pub handle: [u8; 16],
     /// Milliseconds since 1970.
     pub expires: u64,
-    /// Of the request that it belongs to.
+    /// The digest of the request.
     pub digest: [u8; 32],
     /// The answers so far, a JSON object.
     pub answers: Vec<u8>,
@@ -26,10 +26,10 @@ pub(super) struct Sealed {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SealError {
-    /// Not ours, or changed.
+    /// Not issued by this server, or modified.
     Broken,
     Expired,
-    /// Of another request or another caller.
+    /// Belongs to another request or another caller.
     Foreign,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn seal(key: &[u8; 32], sealed: &Sealed) -> String {
     base64::encode(&bytes)
 }
 
-/// Everything is checked before anything is believed.
+/// Verifies the MAC before it decodes the content.
 pub(super) fn open(key: &[u8; 32], text: &str, now: u64, digest: &[u8; 32]) -> Result<Sealed, SealError> {
     let bytes = base64::decode(text).ok_or(SealError::Broken)?;
     let at = bytes.len().checked_sub(MAC).filter(|&at| at >= HEAD).ok_or(SealError::Broken)?;
@@ -71,7 +71,7 @@ pub(super) fn open(key: &[u8; 32], text: &str, now: u64, digest: &[u8; 32]) -> R
     }
 }
 
-/// Binds a state to its caller, method, subject and arguments, however these are spelled.
+/// Binds a state to its caller, method, subject and arguments, regardless of JSON formatting.
 pub(super) fn digest(
     identity: &Identity,
     method: &str,
@@ -92,8 +92,8 @@ pub(super) fn digest(
 impl SealError {
     pub fn message(&self) -> &'static str {
         match self {
-            SealError::Broken => "'requestState' was not given out here, or was changed on the way",
-            SealError::Expired => "'requestState' is too old; send the request again without it",
+            SealError::Broken => "'requestState' was not issued by this server or was modified",
+            SealError::Expired => "'requestState' has expired; send the request again without it",
             SealError::Foreign => "'requestState' belongs to another request or another caller",
         }
     }

@@ -1,13 +1,12 @@
-//! A client on one duplex connection: on pipes, on legacy HTTP+SSE, on a WebSocket. Many requests at a
-//! time, with a handshake or without.
+//! A client on one duplex connection: stdio, legacy HTTP+SSE or a WebSocket. Requests run concurrently, with
+//! a handshake or without.
 
 use crate::mcp::running_calls::RunningCalls;
 use crate::mcp::send_queue::{Bounds, CloseReason, Reservation, ReserveError, SendQueue};
 use crate::mcp::session::Session;
 use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::notification_stream::NotificationStream;
-use crate::mcp::stateless::CallEvent;
-use crate::mcp::stateless::{self, Started};
+use crate::mcp::stateless::{self, CallEvent, Started};
 use crate::mcp::{Mcp, lock, session::dispatch};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,24 +15,22 @@ use std::time::{Duration, Instant};
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Notification, Reject, Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{Revision, initialize, meta, notifications};
+use toolyard_wire::mcp::{initialize, meta, notifications};
 
-/// How long a client may take nothing while responses wait for room.
+/// How long a client may read nothing while responses wait for space in the queue.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-
-const STATELESS: Revision = Revision::V2026_07_28;
 
 pub(in crate::mcp) struct DuplexClient {
     pub identity: Identity,
     pub send_queue: Arc<SendQueue>,
     eras: Eras,
-    /// After a handshake.
+    /// Set by the handshake.
     session: OnceLock<Arc<Session>>,
-    /// Requests without a handshake.
+    /// Stateless requests.
     calls: RunningCalls,
-    /// Since when nothing has come; `None` once something has.
+    /// When the connection was opened; `None` once a message has arrived.
     unused_since: Mutex<Option<Instant>>,
-    /// The client said that it is done.
+    /// The client sent a close notification.
     closed: AtomicBool,
 }
 
@@ -63,7 +60,7 @@ impl DuplexClient {
         }
     }
 
-    /// Takes in what the client sent: a message, or a batch where its revision has them.
+    /// Handles a message from the client, or a batch if its revision has batches.
     pub async fn receive(&self, mcp: &Arc<Mcp>, text: Bytes) {
         lock(&self.unused_since).take();
         if text.iter().all(u8::is_ascii_whitespace) {
@@ -78,7 +75,7 @@ impl DuplexClient {
                     let what = "batches exist in revision 2025-03-26 only; send one message at a time";
                     return self.send(Reject::invalid(None, what).write()).await;
                 }
-                // Each is answered by itself, as soon as it is done.
+                // Each gets a response of its own, as soon as it is ready.
                 let each = size / messages.len().max(1);
                 for message in messages {
                     self.handle_message(mcp, message, each).await;
@@ -88,7 +85,7 @@ impl DuplexClient {
     }
 
     pub async fn send(&self, message: Vec<u8>) {
-        // Fails when no one reads any more; whoever carries the messages finds out.
+        // Fails when the queue is closed; the transport notices that itself.
         let _ = self.send_queue.send(message.into()).await;
     }
 
@@ -96,17 +93,17 @@ impl DuplexClient {
         self.calls.any_running() || self.session.get().is_some_and(|session| session.calls.any_running())
     }
 
-    /// How long it has said nothing. A client that has sent something is alive as long as its connection is.
+    /// Idle time before the first message. After it, the session lives as long as its connection.
     pub fn idle(&self, now: Instant) -> Duration {
         lock(&self.unused_since).map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    /// Whether the client said that it is done.
+    /// Whether the client sent a close notification.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Cancels what runs and closes the queue after the messages in it.
+    /// Cancels all calls and closes the queue after its messages.
     pub fn close(&self) {
         self.calls.close();
         if let Some(session) = self.session.get() {
@@ -137,7 +134,7 @@ impl DuplexClient {
     async fn handle_request(&self, mcp: &Arc<Mcp>, request: Request, reservation: Reservation) {
         let stateless = request.method == "server/discover" || meta::version(&request.params).is_some();
         if stateless && self.eras == Eras::Handshake {
-            let what = "HTTP+SSE ended with revision 2025-11-25; send 2026-07-28 to /mcp";
+            let what = "HTTP+SSE does not support revision 2026-07-28; POST to /mcp instead";
             self.send(Failure::request(200, what).write(Some(&request.id))).await;
         } else if stateless {
             self.handle_stateless(mcp, request, reservation).await;
@@ -170,7 +167,7 @@ impl DuplexClient {
         };
         let session = Arc::new(Session::new(self.identity.clone(), handshake));
         if self.session.set(session.clone()).is_err() {
-            let failure = Failure::request(200, "this connection was initialised already");
+            let failure = Failure::request(200, "this connection is already initialized");
             return self.send(failure.write(Some(&request.id))).await;
         }
         self.send(initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities))
@@ -187,7 +184,7 @@ impl DuplexClient {
 
     async fn handle_in_session(&self, mcp: &Arc<Mcp>, request: Request, reservation: Reservation) {
         let Some(session) = self.session.get() else {
-            let what = "begin with 'initialize', or send '_meta' as 2026-07-28 demands";
+            let what = "begin with 'initialize', or send '_meta' as revision 2026-07-28 requires";
             return self.send(Failure::request(200, what).write(Some(&request.id))).await;
         };
         let (mcp, send_queue, known) = (mcp.clone(), self.send_queue.clone(), session.clone());
@@ -198,7 +195,7 @@ impl DuplexClient {
         let id = request.id.clone();
         let started = session.calls.spawn(id.clone(), async move {
             let answer = dispatch::handle_request(&mcp, &known, &request, out).await;
-            // Fails when no one reads any more.
+            // Fails when the queue is closed.
             let _ = send_queue.send(answer.into()).await;
             drop(reservation);
         });
@@ -223,19 +220,19 @@ impl DuplexClient {
     }
 
     async fn reject_too_many(&self, id: &RequestId) {
-        let failure = Failure::request(200, "too many requests are running; wait for some answers");
+        let failure = Failure::request(200, "too many requests are running; wait for some responses");
         self.send(failure.write(Some(id))).await;
     }
 }
 
-/// Answered from memory, in the order they came; everything else runs beside the reading.
+/// Methods answered from memory, in order of arrival; all others run in tasks of their own.
 fn is_immediate(method: &str) -> bool {
     matches!(method, "ping" | "tools/list" | "logging/setLevel" | "server/discover")
 }
 
-/// One request of a stateless client, to its end.
+/// Runs one request of a stateless client to its end.
 async fn run_stateless(mcp: &Arc<Mcp>, identity: Identity, request: Request, send_queue: &SendQueue) {
-    // Fails when no one reads any more; then the reading ends too, and cancels this.
+    // Fails when the queue is closed; then the transport ends too and cancels this.
     let send = async |message: Bytes| {
         let _ = send_queue.send(message).await;
     };
@@ -250,15 +247,15 @@ async fn run_stateless(mcp: &Arc<Mcp>, identity: Identity, request: Request, sen
             while let Some(message) = subscription.next().await {
                 send(message).await;
             }
-            // Without a stream of its own the end of a subscription is told twice: as a result and as a cancellation.
-            send(notifications::cancelled(subscription.id(), "the server stops").into()).await;
+            // On a shared connection the end of a subscription is a result and a cancellation.
+            send(notifications::cancelled(subscription.id(), "the server is shutting down").into()).await;
         }
         Ok(Started::Running(mut parkable)) => loop {
             match parkable.call.next_event().await {
                 CallEvent::Message(message) => send_queue.try_send(message),
                 CallEvent::Questions(questions) => return send(parkable.park(mcp, &questions).into()).await,
                 CallEvent::Finished(result) => {
-                    return send(result.write(&parkable.request.id, STATELESS).1.into()).await;
+                    return send(result.write(&parkable.request.id, stateless::REVISION).1.into()).await;
                 }
             }
         },

@@ -1,4 +1,4 @@
-//! The framed dialect on a pair of pipes: messages with a `Content-Length`, three methods, the plain envelopes.
+//! The framed dialect on stdio: messages with a `Content-Length` header, three methods, result envelopes.
 
 use crate::limits::wait_until;
 use crate::mcp::running_calls::RunningCalls;
@@ -17,12 +17,12 @@ use toolyard_wire::framing::{self, Decoder, Frame};
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Params, Reject, Request};
 use toolyard_wire::mcp::failure::Failure;
 
-/// Messages that may wait for a slow reader.
+/// Queued messages for a slow reader.
 const QUEUE: usize = 1000;
 const READ: usize = 16 * 1024;
 
-/// Serves until the input ends, its framing breaks or `stop` resolves; then everything that runs is cancelled. Nothing
-/// but messages is written.
+/// Serves until the input ends, its framing is invalid or `stop` resolves, then cancels all calls. Writes
+/// nothing but messages.
 pub async fn serve_framed(
     mcp: Arc<Mcp>,
     mut input: impl AsyncRead + Unpin,
@@ -53,11 +53,10 @@ pub async fn serve_framed(
         }
     }
     client.close().await;
-    // The writer ends when every sender is gone.
+    // The writer ends when all senders are dropped.
     let _ = tokio::time::timeout(STOP_TIMEOUT, writer).await;
 }
 
-/// The one client.
 struct FramedClient {
     mcp: Arc<Mcp>,
     outgoing: mpsc::Sender<Bytes>,
@@ -67,7 +66,7 @@ struct FramedClient {
 }
 
 impl FramedClient {
-    /// `false` when no later message can be found any more.
+    /// `false` when the framing is invalid, so that no later message can be found.
     async fn receive(&self, decoder: &mut Decoder, mut bytes: &[u8]) -> bool {
         loop {
             match decoder.next(&mut bytes) {
@@ -89,7 +88,7 @@ impl FramedClient {
     async fn message(&self, body: &Bytes) {
         match jsonrpc::read(body) {
             Incoming::One(Ok(Message::Request(request))) => self.request(request).await,
-            // There is nothing that could be told to us without a question.
+            // This dialect has neither notifications nor requests to the client.
             Incoming::One(Ok(Message::Notification(_) | Message::Response(_))) => {}
             Incoming::One(Err(reject)) => self.send(reject.write()).await,
             Incoming::Batch(_) => {
@@ -120,7 +119,7 @@ impl FramedClient {
                 let (mcp, outgoing, own) = (self.mcp.clone(), self.outgoing.clone(), id.clone());
                 let started = self.calls.spawn(id.clone(), async move {
                     let outcome = invoke(&mcp, &params).await;
-                    // Fails when no one reads any more.
+                    // Fails when the writer has ended.
                     let _ = outgoing.send(framed_dialect::write_response(&own, &outcome).into()).await;
                 });
                 if !started {
@@ -130,7 +129,7 @@ impl FramedClient {
             }
             _ => {
                 let mut failure = Failure::unknown_method(&method);
-                failure.message += "; there are mcp.discover, mcp.prompt.get and mcp.tool.invoke";
+                failure.message += "; known methods: mcp.discover, mcp.prompt.get, mcp.tool.invoke";
                 self.send(failure.write(Some(&id))).await;
             }
         }
@@ -141,22 +140,22 @@ impl FramedClient {
         let (domain, name) =
             (params.required_text("domain").map_err(wrong)?, params.required_text("name").map_err(wrong)?);
         let major = params.get("major").ok_or_else(|| wrong("'major' is missing".to_owned()))?;
-        // A number, or its digits as a text.
+        // A number, or a string of digits.
         let major = jsonrpc::text(&major).unwrap_or_else(|| String::from_utf8_lossy(&major).into_owned());
         routes::prompt_text(self.mcp.prompts().as_ref(), &domain, &name, &major)
     }
 
-    /// The framing cannot be followed any more.
+    /// Reports invalid framing.
     async fn refuse(&self, what: &str) {
         self.send(jsonrpc::error(None, jsonrpc::PARSE_ERROR.into(), what, None)).await;
     }
 
     async fn send(&self, message: Vec<u8>) {
-        // Fails when no one reads any more; the next read finds out.
+        // Fails when the writer has ended; the main loop notices that.
         let _ = self.outgoing.send(message.into()).await;
     }
 
-    /// Cancels everything and waits until it has stopped.
+    /// Cancels all calls and waits until they have stopped.
     async fn close(self) {
         self.calls.close();
         wait_until(STOP_TIMEOUT, || !self.calls.any_running()).await;

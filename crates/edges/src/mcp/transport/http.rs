@@ -1,4 +1,4 @@
-//! `/mcp`: Streamable HTTP for both eras. A body decides by what it says whether it needs a session.
+//! `/mcp`: Streamable HTTP for both eras. Headers and body decide whether a request needs a session.
 
 mod session;
 mod stateless;
@@ -32,7 +32,7 @@ pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
     }
 }
 
-/// Whoever checks credentials puts the identity there; without them everyone is local.
+/// Authentication adds the identity to the extensions; without it every client is local.
 pub(super) fn identity(extensions: &Extensions) -> Identity {
     extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
 }
@@ -57,7 +57,7 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
     }
 }
 
-/// The whole body, within its bounds of size and time.
+/// Reads the whole body, within its size limit and timeout.
 pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
     limits::read_body(body, limit).await.map_err(|error| {
         let status = match error {
@@ -85,17 +85,17 @@ async fn handle_message(
                 session::request(mcp, headers, &identity, request, accept).await
             }
         }
-        // Stateless clients have no notifications for us on HTTP; one from the future does no harm.
+        // Stateless clients send no notifications on HTTP; those of a future revision are ignored.
         Message::Notification(_) if declares_stateless(headers) => StatusCode::ACCEPTED.into_response(),
         Message::Response(_) if declares_stateless(headers) => {
-            refuse(StatusCode::BAD_REQUEST, "stateless clients answer by repeating their request")
+            refuse(StatusCode::BAD_REQUEST, "stateless clients answer questions by repeating their request")
         }
         Message::Notification(notification) => session::notification(mcp, headers, &identity, &notification),
         Message::Response(response) => session::response(mcp, headers, &identity, response),
     }
 }
 
-/// Whether a request speaks of a revision without handshake, or of one we do not know.
+/// Whether a request declares a revision without handshake, or an unknown one.
 fn is_stateless(headers: &HeaderMap, request: &jsonrpc::Request) -> bool {
     request.method == "server/discover"
         || meta::version(&request.params).is_some()
@@ -107,7 +107,7 @@ fn declares_stateless(headers: &HeaderMap) -> bool {
         .is_some_and(|version| Revision::parse(version.trim()).is_none_or(Revision::is_stateless))
 }
 
-/// What the client takes.
+/// The media types that the client accepts.
 #[derive(Clone, Copy)]
 struct Accept {
     json: bool,
@@ -117,7 +117,7 @@ struct Accept {
 impl Accept {
     fn of(headers: &HeaderMap) -> Accept {
         let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
-        // What nearly every client sends.
+        // Fast path: nearly every client sends this.
         if value == "application/json, text/event-stream" {
             return Accept { json: true, events: true };
         }
@@ -155,7 +155,7 @@ pub(super) fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Respon
     json(status, failure.write(id))
 }
 
-/// A refusal that is not about any one request.
+/// An error response without a request id.
 pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
     json(status, Reject::invalid(None, message).write())
 }

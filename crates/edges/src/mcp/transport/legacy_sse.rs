@@ -1,5 +1,5 @@
-//! HTTP+SSE as the first revision had it: a stream that says where to POST, and carries every answer. The end of the
-//! stream is the end of the session.
+//! HTTP+SSE of revision 2024-11-05: a stream that names the address to POST to and carries every response.
+//! The end of the stream ends the session.
 
 use crate::mcp::session::registration::SessionRegistration;
 use crate::mcp::transport::duplex::Eras;
@@ -48,11 +48,11 @@ pub(crate) async fn post_legacy_message(app: &App, request: Request<Body>) -> Re
         Err(what) => return refuse(StatusCode::BAD_REQUEST, &what),
     };
     let Some(client) = app.mcp.sessions.find_duplex(&id, &identity(&parts.extensions)) else {
-        return fail(&Failure::request(404, "there is no such session; open a stream with GET /sse"), None);
+        return fail(&Failure::request(404, "session not found; open a stream with GET /sse"), None);
     };
     match read_body(body, app.options.max_body).await {
         Ok(body) => {
-            // Waits while the client is behind with reading; what takes long runs by itself.
+            // Waits while the client reads too slowly; long calls run in tasks of their own.
             client.receive(&app.mcp, body).await;
             (StatusCode::ACCEPTED, "Accepted").into_response()
         }

@@ -1,4 +1,4 @@
-//! Server-sent events: messages on a response that stays open.
+//! Server-sent events: a stream of messages as a response body.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -9,10 +9,10 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
-/// A comment goes out after so long a silence, so that no one on the way thinks the connection dead.
+/// A comment is sent after this much silence, so that proxies do not close the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// A response whose body is what `next` gives, piece by piece. Dropping the body drops `state`.
+/// A response whose body is the chunks that `next` returns. Dropping the body drops `state`.
 pub(super) fn response<S, F>(state: S, next: impl Fn(S) -> F + Send + 'static) -> Response
 where
     S: Send + 'static,
@@ -36,7 +36,7 @@ where
     })
 }
 
-/// Waits, or gives a comment when it takes long.
+/// Waits for `next`, or returns a keep-alive comment when it takes too long.
 pub(super) async fn or_keep_alive<T>(next: impl Future<Output = T>) -> Result<T, Bytes> {
     tokio::time::timeout(KEEP_ALIVE, next).await.map_err(|_| Bytes::from_static(b":\n\n"))
 }
@@ -55,7 +55,7 @@ pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// The first event of a stream that can be resumed: an id to come back to, and when.
+/// The first event of a resumable stream: an event id and the retry delay.
 pub(super) fn priming(id: &str, retry: Duration) -> Bytes {
     format!("id: {id}\nretry: {}\ndata: \n\n", retry.as_millis()).into()
 }

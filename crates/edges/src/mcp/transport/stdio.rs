@@ -1,4 +1,4 @@
-//! MCP on a pair of pipes: one message per line, both eras, many requests at a time.
+//! MCP on stdio: one message per line, both eras, concurrent requests.
 
 use crate::limits::wait_until;
 use crate::mcp::send_queue::SendQueue;
@@ -11,8 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::Reject;
 
-/// Serves until the input ends or `stop` resolves; then everything that runs is cancelled. Nothing but messages is
-/// written.
+/// Serves until the input ends or `stop` resolves, then cancels all calls. Writes nothing but messages.
 pub async fn serve_stdio(
     mcp: Arc<Mcp>,
     input: impl AsyncRead + Unpin,
@@ -44,7 +43,7 @@ pub async fn serve_stdio(
     let _ = tokio::time::timeout(STOP_TIMEOUT, writer).await;
 }
 
-/// Cancels everything and waits until it has stopped.
+/// Cancels all calls and waits until they have stopped.
 async fn close(mcp: &Mcp, client: &DuplexClient) {
     client.close();
     wait_until(STOP_TIMEOUT, || !client.is_running()).await;
@@ -57,14 +56,14 @@ enum Read {
     End,
 }
 
-/// One line without its end. A line over the limit is skipped to its end without being kept.
+/// Reads one line without its newline. A line over the limit is skipped without being buffered.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8>, limit: usize) -> Read {
     line.clear();
     let mut too_long = false;
     loop {
         let Ok(buffer) = input.fill_buf().await else { return Read::End };
         if buffer.is_empty() {
-            // A last line without an end counts.
+            // The last line may lack a newline.
             return match (too_long, line.is_empty()) {
                 (true, _) => Read::TooLong,
                 (false, true) => Read::End,

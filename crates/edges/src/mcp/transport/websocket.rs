@@ -1,4 +1,4 @@
-//! MCP on a WebSocket: one message per text frame, both eras. Whatever ends the connection ends what runs for it.
+//! MCP on a WebSocket: one message per text frame, both eras. The end of the connection cancels its calls.
 
 use crate::limits;
 use crate::mcp::Mcp;
@@ -20,31 +20,31 @@ use tokio::sync::Notify;
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::websocket::{self as wire, ClientFrame, Close, FrameLimits, FrameReader, code};
 
-/// Frames of one message: more are no message but a flood.
+/// The most frames of one message.
 const MAX_PARTS: usize = 1024;
 /// How long the closing handshake may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const PROTOCOL: &str = "mcp";
 
-/// How long a connection is waited for.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WebSocketTimeouts {
-    /// Silence after which a ping goes out; after as much again the connection is cut.
+    /// Silence after which a ping is sent; after as much again the connection is closed.
     pub ping: Duration,
-    /// A frame that the client does not take in so long ends the connection.
+    /// A frame that the client does not read within this time ends the connection.
     pub stalled: Duration,
-    /// How long what runs may go on after the stop signal.
+    /// How long calls may continue after the stop signal.
     pub drain: Duration,
 }
 
-/// A connection that is about to change its protocol, with its entry in the session table.
+/// A connection that is being upgraded, with its entry in the session table.
 pub(crate) struct Upgrade {
     connection: OnUpgrade,
     registration: SessionRegistration,
 }
 
-/// Answers the handshake. Only with an [`Upgrade`] the connection becomes a WebSocket.
+/// Answers the WebSocket handshake. Without an [`Upgrade`] the response is an error.
 pub(crate) fn upgrade(mcp: &Arc<Mcp>, mut request: Request<Body>) -> (Response, Option<Upgrade>) {
     let accept = match check(request.method(), request.headers()) {
         Ok(accept) => accept,
@@ -65,7 +65,7 @@ pub(crate) fn upgrade(mcp: &Arc<Mcp>, mut request: Request<Body>) -> (Response, 
     (response, Some(Upgrade { connection: hyper::upgrade::on(&mut request), registration }))
 }
 
-/// Serves the connection to its end. `max_message` bounds the bytes of a message.
+/// Serves the connection to its end. `max_message` is the size limit of a message in bytes.
 pub(crate) async fn serve_websocket(upgrade: Upgrade, max_message: usize, timeouts: WebSocketTimeouts) {
     let Upgrade { connection, registration } = upgrade;
     let Ok(Ok(connection)) = tokio::time::timeout(CLOSE_TIMEOUT, connection).await else { return };
@@ -81,7 +81,7 @@ pub(crate) async fn serve_websocket(upgrade: Upgrade, max_message: usize, timeou
     }
 }
 
-/// What the reading tells the writing.
+/// Signals from the reader to the writer.
 struct Signals {
     state: Mutex<State>,
     wake: Notify,
@@ -89,9 +89,9 @@ struct Signals {
 
 struct State {
     received: Instant,
-    /// What was read is being dealt with, so that nothing more is received meanwhile.
+    /// A message is being handled; nothing is read meanwhile.
     busy: bool,
-    /// The newest ping alone is answered, as the standard allows: a flood of them costs no memory.
+    /// Only the newest ping is answered, as RFC 6455 allows, so that a flood of pings costs no memory.
     ping: Option<Bytes>,
     close: Option<Close>,
 }
@@ -142,7 +142,7 @@ impl Signals {
         }
     }
 
-    /// Resolves when nothing was received until then.
+    /// Resolves after a silence of `ping` since the last data or ping.
     async fn wait_for_silence(&self, ping: Duration, pinged: Option<Instant>) {
         let received = lock(&self.state).received;
         let since = pinged.map_or(received, |pinged| pinged.max(received));
@@ -155,7 +155,7 @@ impl Signals {
     }
 }
 
-/// Returns when the client is gone. After a mistake of the client's the writing has the last word.
+/// Returns when the client disconnects. After a protocol error it never returns: the writer closes.
 async fn read(
     registration: &SessionRegistration,
     signals: &Signals,
@@ -169,7 +169,7 @@ async fn read(
             Err(close) => break close,
             Ok(Some(ClientFrame::Text(message))) => {
                 message_started = None;
-                // Waits while the client is behind with reading; what takes long runs by itself.
+                // Waits while the client reads too slowly; long calls run in tasks of their own.
                 signals.busy();
                 registration.client.receive(&registration.mcp, message).await;
                 signals.received();
@@ -186,7 +186,7 @@ async fn read(
         message_started =
             if frames.is_mid_message() { message_started.or_else(|| Some(Instant::now())) } else { None };
         let buffer = frames.input();
-        // Little for who says little: most connections are idle.
+        // A small buffer at first: most connections are idle.
         buffer.reserve(if buffer.len() < 512 { 1024 } else { 64 << 10 });
         let more = input.read_buf(buffer);
         let read = match message_started {
@@ -207,7 +207,7 @@ async fn read(
     std::future::pending().await
 }
 
-/// Returns the close to end with; `None` when the client takes nothing any more.
+/// Returns the close frame to send; `None` when the client no longer reads.
 async fn write(
     registration: &SessionRegistration,
     signals: &Signals,
@@ -225,9 +225,9 @@ async fn write(
             next = registration.client.send_queue.next() => match next {
                 Ok(message) => wire::text(&message),
                 Err(CloseReason::TooSlow) => return Some(Close::new(code::POLICY, "messages are not read in time")),
-                Err(CloseReason::Finished) => return Some(Close::new(code::GOING_AWAY, "the session is over")),
+                Err(CloseReason::Finished) => return Some(Close::new(code::GOING_AWAY, "the session has ended")),
             },
-            () = registration.wait_for_drain(timeouts.drain) => return Some(Close::new(code::GOING_AWAY, "the server stops")),
+            () = registration.wait_for_drain(timeouts.drain) => return Some(Close::new(code::GOING_AWAY, "the server is shutting down")),
             () = signals.wait_for_silence(timeouts.ping, pinged) => {
                 if pinged.is_some_and(|pinged| !signals.received_since(pinged)) {
                     return Some(Close::new(code::POLICY, "a ping was not answered in time"));
@@ -247,7 +247,7 @@ async fn write(
     }
 }
 
-/// Says why, and waits a moment for the client to close: data that was never read would make the kernel drop the reason.
+/// Sends the close frame and waits briefly for the client to close: unread data would cause a reset.
 async fn close_connection(
     close: &Close,
     input: &mut (impl AsyncRead + Unpin),
@@ -260,11 +260,11 @@ async fn close_connection(
         while input.read(&mut rest).await? > 0 {}
         std::io::Result::Ok(())
     };
-    // It is over either way.
+    // The connection ends in any case.
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, sent).await;
 }
 
-/// The `Sec-WebSocket-Accept`, or what is wrong with the handshake.
+/// The value of `Sec-WebSocket-Accept`, or an error response.
 fn check(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Box<Response>> {
     let has = |name: &HeaderName, word: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());

@@ -144,7 +144,7 @@ fn large_lists_come_in_pages_and_large_files_not_at_all() {
         assert_eq!(refused["error"]["code"], -32602, "{bad}: {refused}");
     }
     let large = session.ask("resources/read", json!({"uri": "yard://notes/large.txt"}));
-    assert!(large["error"]["message"].as_str().unwrap().contains("1001 bytes; at most 1000"), "{large}");
+    assert!(large["error"]["message"].as_str().unwrap().contains("1001 bytes; the limit is 1000"), "{large}");
     let complete = |session: &mut Session, value: &str| {
         let params = json!({"ref": {"type": "ref/resource", "uri": "yard://notes/{+path}"}, "argument": {"name": "path", "value": value}});
         session.ask("completion/complete", params)["result"]["completion"].clone()

@@ -35,8 +35,8 @@ fn text(packs: &Packs, name: &str, arguments: &str) -> String {
 
 fn problems(packs: &Packs) -> Vec<String> {
     let say = |p: &toolyard_engine::SourceProblem| {
-        let place = p.place.map_or(String::new(), |(line, column)| format!(":{line}:{column}"));
-        format!("{}{place}: {} ({})", p.source, p.message, p.hint.as_deref().unwrap_or("-"))
+        let position = p.position.map_or(String::new(), |(line, column)| format!(":{line}:{column}"));
+        format!("{}{position}: {} ({})", p.source, p.message, p.hint.as_deref().unwrap_or("-"))
     };
     packs.problems.iter().map(say).collect()
 }

@@ -26,25 +26,21 @@ impl BuiltinScheme for JobResults {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Vec<Resource>> {
         Box::pin(async move {
             let before = cursor.map(|cursor| Id::parse(cursor).ok_or_else(unknown_cursor)).transpose()?;
-            let identity = Some(request_context.identity.clone());
+            let identity = Some(context.identity.clone());
             let filter = JobFilter { identity, before, limit: PAGE_SIZE, ..JobFilter::default() };
             let found = self.services.jobs()?.list(filter).await?;
             Ok(found.iter().map(resource).collect())
         })
     }
 
-    fn read<'a>(
-        &'a self,
-        id: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, Option<TypedBody>> {
+    fn read<'a>(&'a self, id: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, Option<TypedBody>> {
         Box::pin(async move {
             let Some(id) = Id::parse(id) else { return Ok(None) };
-            let job = match self.services.jobs()?.get(id, request_context.identity).await {
+            let job = match self.services.jobs()?.get(id, context.identity).await {
                 Ok(job) => job,
                 Err(error) if error.kind == ErrorKind::ResourceNotFound => return Ok(None),
                 Err(error) => return Err(error),
@@ -56,14 +52,9 @@ impl BuiltinScheme for JobResults {
     }
 
     /// Reports the end of the job.
-    fn watch(
-        &self,
-        id: &str,
-        request_context: RequestContext<'_>,
-        on_change: OnChange,
-    ) -> Option<WatchFuture> {
+    fn watch(&self, id: &str, context: RequestContext<'_>, on_change: OnChange) -> Option<WatchFuture> {
         let (id, jobs) = (Id::parse(id)?, self.services.jobs().ok()?.clone());
-        let identity = request_context.identity.clone();
+        let identity = context.identity.clone();
         Some(Box::pin(async move {
             if jobs.get(id, &identity).await.is_ok_and(|job| job.state.is_finished()) {
                 return;

@@ -34,23 +34,14 @@ pub trait BuiltinScheme: Send + Sync + 'static {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Vec<Resource>>;
 
     /// `None` when it does not exist for this caller.
-    fn read<'a>(
-        &'a self,
-        id: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, Option<TypedBody>>;
+    fn read<'a>(&'a self, id: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, Option<TypedBody>>;
 
     /// Calls `on_change` after each change, and ends after the last one; `None` if the content never changes.
-    fn watch(
-        &self,
-        id: &str,
-        request_context: RequestContext<'_>,
-        on_change: OnChange,
-    ) -> Option<WatchFuture>;
+    fn watch(&self, id: &str, context: RequestContext<'_>, on_change: OnChange) -> Option<WatchFuture>;
 }
 
 /// What a scheme gives for an id.
@@ -95,8 +86,8 @@ impl<K: BuiltinScheme> BuiltinResources<K> {
         format!("{}://{{id}}", K::SCHEME)
     }
 
-    async fn content(&self, uri: &str, request_context: RequestContext<'_>) -> Result<TypedBody, Error> {
-        self.scheme.read(self.id(uri)?, request_context).await?.ok_or_else(|| not_found(uri))
+    async fn content(&self, uri: &str, context: RequestContext<'_>) -> Result<TypedBody, Error> {
+        self.scheme.read(self.id(uri)?, context).await?.ok_or_else(|| not_found(uri))
     }
 }
 
@@ -117,10 +108,10 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Page<Resource>> {
         Box::pin(async move {
-            let items = self.scheme.list(cursor, request_context).await?;
+            let items = self.scheme.list(cursor, context).await?;
             let last = items.last().filter(|_| items.len() >= PAGE_SIZE).map(|last| last.uri.as_str());
             let next = last.map(|uri| self.id(uri).map(str::to_owned)).transpose()?;
             Ok(Page { items, next, cache_policy: CachePolicy::default() })
@@ -146,32 +137,24 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
         }))
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ReadResult> {
+    fn read<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ReadResult> {
         Box::pin(async move {
-            let TypedBody { mime, body } = self.content(uri, request_context).await?;
+            let TypedBody { mime, body } = self.content(uri, context).await?;
             let part = ResourceContents { uri: uri.to_owned(), mime: Some(mime), body, meta: None };
             Ok(ReadResult { parts: vec![part], cache_policy: CachePolicy::default() })
         })
     }
 
-    fn write<'a>(
-        &'a self,
-        part: ResourceContents,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, ()> {
+    fn write<'a>(&'a self, part: ResourceContents, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
         Box::pin(async move {
-            self.content(&part.uri, request_context).await?;
+            self.content(&part.uri, context).await?;
             Err(read_only(&part.uri, "Toolyard itself"))
         })
     }
 
-    fn delete<'a>(&'a self, uri: &'a str, request_context: RequestContext<'a>) -> RequestFuture<'a, ()> {
+    fn delete<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, ()> {
         Box::pin(async move {
-            self.content(uri, request_context).await?;
+            self.content(uri, context).await?;
             Err(read_only(uri, "Toolyard itself"))
         })
     }
@@ -180,7 +163,7 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
         &'a self,
         uri: &'a str,
         completing: CompletionRequest,
-        request_context: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion> {
         Box::pin(async move {
             if uri != Self::template() {
@@ -189,26 +172,22 @@ impl<K: BuiltinScheme> Resources for BuiltinResources<K> {
             if completing.argument != "id" {
                 return Err(Error::new(ErrorKind::InvalidInput, "the template has no such variable"));
             }
-            let found = self.scheme.list(None, request_context).await?;
+            let found = self.scheme.list(None, context).await?;
             let ids = found.iter().filter_map(|resource| self.id(&resource.uri).ok());
             let values = ids.filter(|id| id.starts_with(&completing.value)).map(str::to_owned).collect();
             Ok(Completion { values, total: None })
         })
     }
 
-    fn watch<'a>(
-        &'a self,
-        uri: &'a str,
-        request_context: RequestContext<'a>,
-    ) -> RequestFuture<'a, WatchGuard> {
+    fn watch<'a>(&'a self, uri: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, WatchGuard> {
         Box::pin(async move {
-            self.content(uri, request_context).await?;
+            self.content(uri, context).await?;
             let (changes, uri) = (self.changes.clone(), Arc::<str>::from(uri));
             let changed_uri = uri.clone();
             let on_change = Box::new(move || {
                 let _ = changes.send(ResourceChange::Updated(changed_uri.clone()));
             });
-            let Some(watch_future) = self.scheme.watch(self.id(&uri)?, request_context, on_change) else {
+            let Some(watch_future) = self.scheme.watch(self.id(&uri)?, context, on_change) else {
                 return Ok(WatchGuard(Box::new(())));
             };
             let task = self.watched.get(&uri, || {

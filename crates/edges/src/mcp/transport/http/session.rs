@@ -1,4 +1,4 @@
-//! A session's HTTP: POST for messages, GET for a stream of ours or for what was missed, DELETE to end it.
+//! HTTP of a session: POST sends messages, GET opens or resumes a stream, DELETE ends the session.
 
 use super::{Accept, fail, json, not_allowed, refuse, text};
 use crate::limits::with_timeout;
@@ -19,7 +19,7 @@ use toolyard_wire::mcp::{Revision, initialize};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A call that takes longer is answered on a stream, so that the client sees that it lives and can come back.
+/// A call that takes longer is answered on a stream, which has keep-alives and can be resumed.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) fn initialize(mcp: &Mcp, identity: Identity, request: &Request) -> Response {
@@ -56,7 +56,7 @@ pub(super) async fn request(
     json(StatusCode::OK, dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await)
 }
 
-/// Several messages in one body, which only one revision knows.
+/// Several messages in one body, which only revision 2025-03-26 has.
 pub(super) async fn batch(
     mcp: &Arc<Mcp>,
     headers: &HeaderMap,
@@ -79,7 +79,7 @@ pub(super) async fn batch(
         match message {
             Ok(Message::Request(request)) => requests.push(request),
             Ok(Message::Notification(notification)) => dispatch::handle_notification(&session, &notification),
-            // No client that may send batches is answered here.
+            // Only the MCP 1.0 dialect responds to a response, and it has no batches.
             Ok(Message::Response(response)) => drop(dispatch::handle_response(&session, response)),
             Err(reject) => rejected.push(reject),
         }
@@ -89,7 +89,7 @@ pub(super) async fn batch(
     }
     let mut response = run_requests(mcp, &session, requests, true, accept).await;
     if !rejected.is_empty() {
-        // Plain answers are joined; on a stream the refusals of broken members are left out.
+        // Errors of malformed members are added to a JSON response, but not to a stream.
         response = join(response, &rejected).await;
     }
     response
@@ -156,18 +156,18 @@ fn find(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Result<Arc<Sessi
     let Some(id) = text(headers, &SESSION) else {
         return Err(Failure::request(
             400,
-            "the header 'Mcp-Session-Id' is missing; begin with 'initialize', or send '_meta' as 2026-07-28 demands",
+            "the header 'Mcp-Session-Id' is missing; begin with 'initialize', or send '_meta' as 2026-07-28 requires",
         ));
     };
     mcp.sessions.find(id, identity).ok_or_else(unknown_session)
 }
 
-/// 404 is what tells a client to begin anew.
+/// The status 404 tells a client to start a new session.
 fn unknown_session() -> Failure {
-    Failure::request(404, "there is no such session; begin again with 'initialize'")
+    Failure::request(404, "session not found; begin again with 'initialize'")
 }
 
-/// Requests that may speak before they answer. They go on when the connection is lost, until the session ends.
+/// Runs requests that may send messages first. They survive a lost connection, until the session ends.
 async fn run_requests(
     mcp: &Arc<Mcp>,
     session: &Arc<Session>,
@@ -200,13 +200,13 @@ async fn run_requests(
     session.remove_outbox(outbox.key);
     match (batch, answers.len()) {
         (false, 1) => json(StatusCode::OK, answers.swap_remove(0)),
-        // Cancelled: there is nothing to say, but HTTP wants an answer.
+        // Cancelled: there is no JSON-RPC response, but HTTP needs one.
         (false, _) => StatusCode::ACCEPTED.into_response(),
         (true, _) => json(StatusCode::OK, [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat()),
     }
 }
 
-/// An answer that is owed: cancelled work owes none.
+/// Guarantees that the outbox stops waiting for the response of a cancelled request.
 struct PendingResponse {
     outbox: Arc<Outbox>,
     answered: bool,
@@ -227,7 +227,7 @@ impl Drop for PendingResponse {
     }
 }
 
-/// The outbox as a stream of events, from after that number on.
+/// The outbox as a stream of events, starting after the event number `after`.
 fn stream_outbox(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
     let reader = outbox.attach();
     sse::response((outbox, after, prime, false), move |(outbox, after, prime, over)| async move {
@@ -253,7 +253,7 @@ fn stream_outbox(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
     })
 }
 
-/// What a client missed on one of its streams, or the notification stream.
+/// Resumes the stream named by `Last-Event-ID`, or opens the notification stream.
 pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> Response {
     if text(headers, &SESSION).is_none() {
         return not_allowed();
@@ -275,7 +275,7 @@ pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> R
     notification_stream(mcp, session, last.map(|(_, number)| number))
 }
 
-/// The stream of changes that belong to no request.
+/// The stream of notifications that belong to no request.
 fn notification_stream(mcp: &Mcp, session: Arc<Session>, after: Option<u64>) -> Response {
     let notifications = Box::new(NotificationStream::open(mcp, session, after));
     sse::response(notifications, |mut notifications| async move {

@@ -1,9 +1,8 @@
-//! A stateless client's POST: headers that agree with the body, then one answer or a stream that ends with it.
+//! POST of a stateless client: checks headers against the body, then sends a response or a stream.
 
 use super::{Accept, VERSION, fail, json};
 use crate::limits::with_timeout;
-use crate::mcp::stateless::CallEvent;
-use crate::mcp::stateless::{self, ParkableCall, Started};
+use crate::mcp::stateless::{self, CallEvent, ParkableCall, REVISION, Started};
 use crate::mcp::transport::sse;
 use crate::mcp::{Mcp, stateless::listen};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
@@ -20,13 +19,11 @@ use toolyard_wire::mcp::headers::HeaderParam;
 use toolyard_wire::mcp::meta::RequestMeta;
 use toolyard_wire::mcp::{headers as wire_headers, meta};
 
-/// A call that takes longer is answered on a stream, so that the client sees that it lives.
+/// A call that takes longer is answered on a stream, whose keep-alives show the client that it is running.
 const STREAM_AFTER: Duration = Duration::from_secs(5);
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-const REVISION: toolyard_wire::mcp::Revision = toolyard_wire::mcp::Revision::V2026_07_28;
 
 pub(super) async fn post(
     mcp: &Arc<Mcp>,
@@ -51,7 +48,7 @@ pub(super) async fn post(
     }
 }
 
-/// The mirrored headers, and what every request must carry.
+/// Checks the mirrored headers and reads the required `_meta`.
 fn check(mcp: &Mcp, headers: &HeaderMap, request: &Request) -> Result<RequestMeta, Failure> {
     if let Some(version) = meta::version(&request.params) {
         check_header(headers, &VERSION, &version)?;
@@ -70,13 +67,13 @@ fn check_header(headers: &HeaderMap, name: &HeaderName, body: &str) -> Result<()
     let Some(value) = headers.get(name) else {
         return Err(Failure::header_mismatch(format!("the header '{name}' is missing")));
     };
-    // The common case without a copy.
+    // Fast path without a copy.
     if value.as_bytes() == body.as_bytes() {
         return Ok(());
     }
     match value.to_str().ok().and_then(wire_headers::decode) {
         Some(value) if value == body => Ok(()),
-        _ => Err(Failure::header_mismatch(format!("the header '{name}' is not what the body says"))),
+        _ => Err(Failure::header_mismatch(format!("the header '{name}' does not match the body"))),
     }
 }
 
@@ -97,14 +94,14 @@ fn check_argument_headers(
     }
 }
 
-/// The arguments of tools that are mirrored in headers, computed once per snapshot of the registry.
+/// The tool arguments that are mirrored in headers, computed once per registry snapshot.
 #[derive(Default)]
 pub(in crate::mcp) struct HeaderMirrorCache(Mutex<Option<(Arc<Snapshot>, Arc<MirrorsByTool>)>>);
 
 type MirrorsByTool = HashMap<Box<str>, Vec<HeaderParam>>;
 
 impl HeaderMirrorCache {
-    /// The mirrored arguments of the tools that have some.
+    /// Only tools with mirrored arguments are in the map.
     pub fn by_tool(&self, registry: &Registry) -> Arc<MirrorsByTool> {
         let snapshot = registry.snapshot();
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +130,7 @@ fn mirrors_by_tool(snapshot: &Snapshot) -> MirrorsByTool {
     found
 }
 
-/// One JSON answer, unless there is something to say before it.
+/// Responds with JSON, or with a stream if a message precedes the response.
 async fn run_call(mcp: &Arc<Mcp>, mut parkable: Box<ParkableCall>, accept: Accept) -> Response {
     loop {
         let event = if accept.events {
@@ -151,13 +148,13 @@ async fn run_call(mcp: &Arc<Mcp>, mut parkable: Box<ParkableCall>, accept: Accep
             }
             CallEvent::Questions(questions) => return json(StatusCode::OK, parkable.park(mcp, &questions)),
             CallEvent::Message(message) if accept.events => return stream(mcp, parkable, Some(message)),
-            // A client that takes no stream hears the end only.
+            // A client that does not accept a stream gets the response only.
             CallEvent::Message(_) => {}
         }
     }
 }
 
-/// The rest of the call as events. When the client goes away, the body is dropped, and the work with it.
+/// The rest of the call as events. When the client disconnects, the body and so the call is dropped.
 fn stream(mcp: &Arc<Mcp>, parkable: Box<ParkableCall>, first: Option<Bytes>) -> Response {
     let state = (mcp.clone(), Some(parkable), first);
     sse::response(state, |(mcp, parkable, first)| async move {

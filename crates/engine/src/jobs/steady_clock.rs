@@ -1,21 +1,19 @@
-//! A clock for deciding what is old: within one boot of the machine it does not jump, whatever people or network time
-//! do to the wall clock.
+//! A clock for expiry: within one boot of the machine it does not jump, even when the wall clock is set.
 
 use crate::clock::Clock;
 use std::path::Path;
 use std::sync::Arc;
 use toolyard_protocol::Timestamp;
 
-/// The wall clock as it was when the yard was first used since the machine started, carried on by the time that has
-/// passed since then.
+/// The wall-clock time when the yard was first used in this boot, plus the time elapsed since then.
 pub struct SteadyClock {
     wall_ms: u64,
     boot_ms: u64,
 }
 
 impl SteadyClock {
-    /// The starting point is kept in the state folder, so that all processes of one boot agree. Where it cannot be
-    /// kept, each process has its own.
+    /// The starting point is stored in the state folder, so that all processes of one boot agree. If it
+    /// cannot be stored, each process has its own.
     pub fn open(state_dir: &Path, wall: &Arc<dyn Clock>) -> SteadyClock {
         let path = state_dir.join("steady-clock");
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
