@@ -1,5 +1,6 @@
 //! Query parameters of a request: each is read once, unknown ones are rejected.
 
+use toolyard_formats::percent;
 use toolyard_protocol::text::{escape_control, nearest};
 use toolyard_protocol::{Error, ErrorKind};
 
@@ -55,20 +56,9 @@ fn invalid(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("invalid query: {what}"))
 }
 
+/// In a query `+` is a space.
 fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |byte: u8| (byte as char).to_digit(16);
-                (digit(bytes.next()?)? << 4 | digit(bytes.next()?)?) as u8
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(out).ok()
+    percent::decode(&text.replace('+', " "))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::gates::audit::{self, AuditLog};
 use crate::gates::concurrency::{self, CallLimit, ToolPermit};
 use crate::gates::{Ran, RedactingCaller, cache, rate_limit, redact, run, size, validate};
 use crate::jobs::{JobRun, LazyJobs, Started};
+use crate::lazy::Lazy;
 use crate::registry::{Entry, Registry};
 use crate::stores::LimitStore;
 use std::borrow::Cow;
@@ -18,7 +19,7 @@ use toolyard_protocol::{Call, Caller, Error, Id, NoopCaller, Outcome, Redactor, 
 #[derive(Clone)]
 pub struct Engine {
     pub registry: Arc<Registry>,
-    pub rate_limits: Arc<dyn LimitStore>,
+    pub rate_limits: Lazy<Arc<dyn LimitStore>>,
     pub call_limit: CallLimit,
     pub audit: Arc<dyn AuditLog>,
     pub cache: Arc<Cache>,

@@ -312,7 +312,7 @@ fn engine(root: &Path, snapshot: Snapshot, jobs: LazyJobs) -> Result<Engine, Box
     let redactor = Arc::new(NoopRedactor);
     Ok(Engine {
         registry: Arc::new(Registry::new(snapshot)),
-        rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+        rate_limits: toolyard_engine::Lazy::unavailable(),
         audit,
         cache,
         redactor,

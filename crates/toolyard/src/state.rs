@@ -3,11 +3,11 @@
 use crate::wiring::make_state_dir;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use toolyard_engine::Lazy;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_engine::jobs::{self, Jobs, LazyJobs, SteadyClock};
-use toolyard_engine::stores::{LimitStore, StoreError, StoreFuture};
-use toolyard_protocol::{Error, Rate, Timestamp};
+use toolyard_engine::stores::LimitStore;
+use toolyard_protocol::Error;
 use toolyard_runtimes::builtin::{LazyStores, Stores};
 use toolyard_store::faults;
 use toolyard_store::{Blobs, sqlite};
@@ -43,8 +43,10 @@ impl StateDir {
         LazyStores::new(move || state.open_stores())
     }
 
-    pub fn lazy_rate_limits(self: &Arc<Self>) -> Arc<dyn LimitStore> {
-        Arc::new(LazyRateLimits(self.clone()))
+    /// Opened when the first tool with a rate limit is called.
+    pub fn lazy_rate_limits(self: &Arc<Self>) -> Lazy<Arc<dyn LimitStore>> {
+        let state = self.clone();
+        Lazy::new(move || Ok(Arc::new(sqlite::Limits::new(state.database()?)) as Arc<dyn LimitStore>))
     }
 
     pub fn open_jobs(&self, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
@@ -87,17 +89,5 @@ impl StateDir {
         let database = sqlite::Database::open(&self.dir.join(DATABASE), Arc::new(sqlite::NoFaults))?;
         *known = Some(database.clone());
         Ok(database)
-    }
-}
-
-/// Opens the database when the first tool with a rate limit is called.
-struct LazyRateLimits(Arc<StateDir>);
-
-impl LimitStore for LazyRateLimits {
-    fn take(&self, key: String, rate: Rate, now: Timestamp) -> StoreFuture<'_, Option<Duration>> {
-        Box::pin(async move {
-            let database = self.0.database().map_err(|error| StoreError::Broken(error.message))?;
-            sqlite::Limits::new(database).take(key, rate, now).await
-        })
     }
 }

@@ -116,7 +116,7 @@ pub fn engine() -> (Arc<Engine>, Arc<Counts>, PathBuf) {
     (
         Arc::new(Engine {
             registry,
-            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+            rate_limits: toolyard_engine::Lazy::unavailable(),
             audit,
             cache,
             redactor,

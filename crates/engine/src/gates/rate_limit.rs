@@ -11,7 +11,9 @@ pub async fn take(engine: &Engine, entry: &Entry, execution: &Execution<'_>) -> 
         return Ok(());
     }
     let key = format!("tool:{}", entry.spec.name);
-    let Some(wait) = engine.rate_limits.take(key, rate, engine.clock.now()).await? else { return Ok(()) };
+    let Some(wait) = engine.rate_limits.get()?.take(key, rate, engine.clock.now()).await? else {
+        return Ok(());
+    };
     let message = format!("the tool's rate limit of {calls} calls per {} ms is exceeded", per.as_millis());
     Err(Error::new(ErrorKind::RateLimited, message)
         .hint(format!("try again in {} ms", wait.as_millis()))

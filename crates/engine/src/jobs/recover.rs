@@ -1,7 +1,7 @@
 //! Recovers the jobs of dead processes: repeatable ones run again, others end in the state `Unknown`.
 
 use super::Jobs;
-use super::run::JobRun;
+use super::run::{JobRun, Origin};
 use crate::execute::Engine;
 use crate::stores::{Lease, Recovered};
 use toolyard_protocol::{Call, Edge, Error, Job, TraceContext, Wait};
@@ -41,6 +41,8 @@ impl Jobs {
             ..Call::new(job.id, job.tool, job.arguments, Edge::Job)
         };
         let (worker, _) = self.running.register(call.id);
-        tokio::spawn(JobRun::recovered(jobs, worker, job.timing, lease).run(engine.clone(), call));
+        tokio::spawn(
+            JobRun::new(jobs, worker, job.timing, Origin::Recovered, Some(lease)).run(engine.clone(), call),
+        );
     }
 }

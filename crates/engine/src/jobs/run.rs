@@ -8,6 +8,7 @@ use crate::execute::{Engine, Execution};
 use crate::gates::concurrency::ToolPermit;
 use crate::registry::Entry;
 use crate::stores::{Created, Durability, JobEnd, Lease, StoreError, UpdateResult};
+use futures_util::FutureExt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub struct JobRun {
     lease_lost: bool,
 }
 
-enum Origin {
+pub enum Origin {
     /// A call of this process. The channel tells the caller that the job was created.
     Submitted { accepted: Option<oneshot::Sender<Accepted>>, awaited: bool },
     /// The row of a dead process.
@@ -56,22 +57,8 @@ pub enum Started {
 }
 
 impl JobRun {
-    /// `awaited`: the caller waits for the result.
-    pub fn submitted(
-        jobs: Arc<Jobs>,
-        worker: JobWorker,
-        timing: Timing,
-        accepted: oneshot::Sender<Accepted>,
-        awaited: bool,
-    ) -> JobRun {
-        JobRun::new(jobs, worker, timing, Origin::Submitted { accepted: Some(accepted), awaited }, None)
-    }
-
-    pub fn recovered(jobs: Arc<Jobs>, worker: JobWorker, timing: Timing, lease: Lease) -> JobRun {
-        JobRun::new(jobs, worker, timing, Origin::Recovered, Some(lease))
-    }
-
-    fn new(
+    /// `lease` is that of a recovered row.
+    pub fn new(
         jobs: Arc<Jobs>,
         worker: JobWorker,
         timing: Timing,
@@ -215,7 +202,7 @@ impl JobRun {
                 }
                 // Probably a full disk: an acknowledged job waits for space.
                 Err(_) => {
-                    self.until_stopped(async { Ok(tokio::time::sleep(RETRY_DELAY).await) }).await?;
+                    self.until_stopped(tokio::time::sleep(RETRY_DELAY).map(Ok)).await?;
                 }
             }
         }

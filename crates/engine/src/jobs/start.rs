@@ -1,6 +1,6 @@
 //! Submits a call as a job and waits for its outcome as long as the caller wants.
 
-use super::run::{Accepted, JobRun};
+use super::run::{Accepted, JobRun, Origin};
 use super::running::{JobListener, JobUpdate};
 use super::{Jobs, job_not_found};
 use crate::execute::Engine;
@@ -36,8 +36,8 @@ impl Jobs {
         let (worker, mut listener) = self.running.register(id);
         let (accepted, acceptance) = oneshot::channel();
         let awaited = !wait_policy.wait.is_zero();
-        let run = JobRun::submitted(jobs, worker, spec.timing, accepted, awaited);
-        tokio::spawn(run.run(engine.clone(), call));
+        let origin = Origin::Submitted { accepted: Some(accepted), awaited };
+        tokio::spawn(JobRun::new(jobs, worker, spec.timing, origin, None).run(engine.clone(), call));
         let outcome = match acceptance.await {
             Ok(Accepted::Created) => {
                 self.wait_for_outcome(id, &identity, Some(listener), caller, wait_policy).await

@@ -11,7 +11,7 @@ use toolyard_engine::jobs::{Jobs, LazyJobs, Options, Parts};
 use toolyard_engine::resources::GatedResources;
 use toolyard_engine::stores::{CacheRow, CacheStore, JobStore, LimitStore, NewJob, StoreFuture};
 use toolyard_engine::{
-    AuditFuture, AuditLog, CallLimit, Candidate, Engine, Entry, NoResources, OpenRecord, Registry,
+    AuditFuture, AuditLog, CallLimit, Candidate, Engine, Entry, Lazy, NoResources, OpenRecord, Registry,
     RequestContext, RequestFuture, ResourceChange, Resources, Run, RunFuture, Runner, Snapshot, ToolLimiter,
     WatchGuard,
 };
@@ -133,6 +133,10 @@ struct World {
     memory: Memory,
 }
 
+fn rate_limits(recorder: Recorder) -> Lazy<Arc<dyn LimitStore>> {
+    Lazy::new(move || Ok(Arc::new(recorder.clone()) as Arc<dyn LimitStore>))
+}
+
 /// An engine with one tool that has a rate limit, schemas and a cache key.
 fn world(timing: Timing, call_limit: CallLimit) -> World {
     let (folder, trace, memory) = (TempDir::new(), Trace::default(), Memory::new(1000));
@@ -167,7 +171,7 @@ fn world(timing: Timing, call_limit: CallLimit) -> World {
     let disk = Box::new(Disk(trace.clone(), memory::Cache::default()));
     let engine = Engine {
         registry: Arc::new(Registry::new(Snapshot::build(vec![candidate], Vec::new()))),
-        rate_limits: Arc::new(recorder.clone()),
+        rate_limits: rate_limits(recorder.clone()),
         call_limit,
         audit: Arc::new(recorder.clone()),
         cache: Cache::new(disk, Default::default(), Arc::new(SystemClock)),

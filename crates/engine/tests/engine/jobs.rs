@@ -151,7 +151,7 @@ fn world(
         _folder: folder,
         engine: Engine {
             registry,
-            rate_limits: Arc::new(memory::Limits::default()),
+            rate_limits: toolyard_engine::Lazy::unavailable(),
             audit,
             cache,
             redactor,

@@ -119,7 +119,7 @@ fn engine(folder: &Path) -> Result<Arc<Engine>, String> {
     let (jobs, redactor) = (LazyJobs::unavailable(), Arc::new(NoopRedactor));
     Ok(Arc::new(Engine {
         registry,
-        rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+        rate_limits: toolyard_engine::Lazy::unavailable(),
         audit,
         cache,
         redactor,

@@ -88,7 +88,7 @@ impl Fixture {
         let redactor = Arc::new(NoopRedactor);
         let engine = Engine {
             registry,
-            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+            rate_limits: toolyard_engine::Lazy::unavailable(),
             audit: audit.unwrap(),
             cache,
             redactor,

@@ -63,7 +63,7 @@ impl Yard {
         let (audit, jobs) = (audit.unwrap(), LazyJobs::unavailable());
         let engine = Arc::new(Engine {
             registry,
-            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+            rate_limits: toolyard_engine::Lazy::unavailable(),
             audit,
             cache,
             redactor,

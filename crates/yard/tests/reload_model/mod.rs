@@ -75,7 +75,7 @@ impl Yard {
         let redactor = Arc::new(toolyard_protocol::NoopRedactor);
         let engine = Arc::new(Engine {
             registry,
-            rate_limits: Arc::new(toolyard_store::suite::memory::Limits::default()),
+            rate_limits: toolyard_engine::Lazy::unavailable(),
             audit: audit.unwrap(),
             cache,
             redactor,
