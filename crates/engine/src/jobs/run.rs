@@ -82,6 +82,8 @@ impl JobRun {
     /// The body of the task.
     pub async fn run(mut self, engine: Engine, call: Call) {
         let outcome = engine.execute(&call, Execution::Job(&mut self)).await;
+        // A full disk may delay the end of the row; other jobs need not wait for it.
+        self.permits = None;
         let outcome = self.finish(outcome).await;
         self.jobs.running.finish(call.id, self.worker, outcome.map(Arc::new));
     }
@@ -102,9 +104,7 @@ impl JobRun {
         entry: &Arc<Entry>,
         redactor: &dyn Redactor,
     ) -> Result<Started, Error> {
-        if let Some(signal) = self.signal() {
-            return Err(self.stop(signal));
-        }
+        self.check_stop()?;
         self.is_repeatable = entry.spec.annotations.is_safe_to_repeat();
         let jobs = self.jobs.clone();
         let mut acquired = None;
@@ -136,17 +136,21 @@ impl JobRun {
         &mut self,
         run: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        self.check_stop()?;
         let mut stop = self.worker.stop.clone();
         let signal = tokio::select! {
+            // A result that is there counts, whatever the signal says.
             biased;
-            signal = stop.wait_for(|signal| *signal != StopSignal::None) => signal.map_or(StopSignal::ShuttingDown, |signal| *signal),
             result = run => return result,
+            signal = stop.wait_for(|signal| *signal != StopSignal::None) => signal.map(|signal| *signal),
         };
-        Err(self.stop(signal))
+        Err(self.stop(signal.unwrap_or(StopSignal::ShuttingDown)))
     }
 
-    fn signal(&self) -> Option<StopSignal> {
-        Some(*self.worker.stop.borrow()).filter(|signal| *signal != StopSignal::None)
+    /// Nothing new begins after a stop signal.
+    fn check_stop(&mut self) -> Result<(), Error> {
+        let signal = *self.worker.stop.borrow();
+        if signal == StopSignal::None { Ok(()) } else { Err(self.stop(signal)) }
     }
 
     fn stop(&mut self, signal: StopSignal) -> Error {

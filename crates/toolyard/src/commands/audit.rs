@@ -22,7 +22,7 @@ enum Command {
         /// Only calls of this tool (canonical name)
         #[arg(long)]
         tool: Option<String>,
-        /// Only calls with this status: success, failure, refused, running
+        /// Only calls with this status: success, failure, refused, open (still running)
         #[arg(long)]
         status: Option<String>,
         /// Only this call

@@ -245,6 +245,6 @@ fn a_broken_pack_is_reported_and_harms_no_other() {
     let mut listener = listen(&server);
     yard.file("prompts/packs/writing/review.spec.yaml", "expose: review\nmessages: [{text: well again}]\n");
     assert_eq!(listener.event().unwrap()["method"], "notifications/prompts/list_changed");
-    eventually("it is mended", TIMEOUT, || get(&server, "review", json!({}))["error"].is_null());
+    eventually("it is fixed", TIMEOUT, || get(&server, "review", json!({}))["error"].is_null());
     assert_eq!(text(&get(&server, "review", json!({}))), "well again");
 }

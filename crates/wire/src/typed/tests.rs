@@ -129,7 +129,7 @@ fn the_response_comes_in_the_callers_format() {
 #[test]
 fn violations_name_the_position_but_not_the_value() {
     for (text, pointer, message) in [
-        (r#"{}"#, "", "missing property 'name'"),
+        (r#"{}"#, "", "missing argument 'name'"),
         (r#"{"name":5}"#, "/name", "must be a string, not a whole number"),
         (r#"{"name":null}"#, "/name", "must be a string, not null"),
         (r#"{"name":"n","count":300}"#, "/count", "must be a whole number from 0 to 255"),
@@ -183,7 +183,7 @@ fn unknown_members_are_rejected_in_json_with_the_nearest_name() {
     let found = violations(json(r#"{"naem":"n"}"#));
     assert_eq!(
         (found[0].1.as_str(), found[1].1.as_str()),
-        ("missing property 'name'", "unknown member; did you mean 'name'?")
+        ("missing argument 'name'", "unknown member; did you mean 'name'?")
     );
     assert_eq!(violations(json(r#"{"name":"n","a/b~c":1}"#))[0].0, "/a~1b~0c");
 }

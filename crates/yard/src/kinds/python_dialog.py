@@ -31,7 +31,7 @@ def make_dialog():
         number = id or f"q{next(numbers)}"
         send(ask={"id": number, **question})
         while True:
-            with listening:  # whoever reads keeps the answers for the others
+            with listening:  # the reader stores the answers of other threads
                 if number not in answers:
                     line = sys.stdin.buffer.readline()
                     if not line:

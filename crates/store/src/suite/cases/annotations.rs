@@ -49,7 +49,7 @@ async fn an_equal_annotation_is_returned(stores: &Stores) {
     add_annotations(stores, &["first"]).await;
     let again = stores.annotations.add(new_annotation(0, 1, "first")).await.unwrap();
     assert_eq!(stores.annotations.for_artifact(id(1), 10).await, Ok(vec![again]));
-    assert_invalid(stores.annotations.add(new_annotation(0, 1, "second")).await, "fresh");
+    assert_invalid(stores.annotations.add(new_annotation(0, 1, "second")).await, "use a new one");
     assert_eq!(found(stores, "second").await, [0u64; 0]);
     assert_eq!(found(stores, "first").await, [0]);
 }

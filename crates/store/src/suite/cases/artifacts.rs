@@ -61,7 +61,7 @@ async fn equal_content_makes_two_artifacts(stores: &Stores) {
 async fn an_equal_artifact_is_returned_and_another_is_refused(stores: &Stores) {
     let first = stores.artifacts.create(tagged(1, &["a"], "x")).await.unwrap();
     assert_eq!(stores.artifacts.create(tagged(1, &["a", "a"], "x")).await.unwrap(), first);
-    assert_invalid(stores.artifacts.create(tagged(1, &["b"], "x")).await, "fresh");
+    assert_invalid(stores.artifacts.create(tagged(1, &["b"], "x")).await, "use a new one");
     assert_eq!(stores.artifacts.get(id(1)).await, Ok(Some(first)));
 }
 
