@@ -65,13 +65,13 @@ impl Engine {
     /// The gates, each named once. The first that refuses ends the call; every end is recorded.
     pub(crate) async fn execute(&self, call: &Call, mut execution: Execution<'_>) -> Outcome {
         let mut started = Instant::now();
-        let (mut call_permit, mut record) = (None, None);
+        let (mut _call_permit, mut record) = (None, None);
         let ran = async {
             let entry = execution.entry().map_or_else(|| self.registry.require(&call.tool), Ok)?;
             rate_limit::take(self, &entry, &execution).await?;
             size::check(&entry.spec, &call.arguments)?;
             validate::input(&entry, &call.arguments)?;
-            call_permit = concurrency::acquire(&self.call_limit, &execution)?;
+            _call_permit = concurrency::acquire(&self.call_limit, &execution)?;
             record = Some(audit::begin(&self.audit, &self.redacted(call), &entry, &execution).await?);
             let (mut permit, mut job_caller) = (ToolPermit::ToAcquire, None);
             if let Execution::Job(job) = &mut execution {
@@ -97,12 +97,10 @@ impl Engine {
         let mut outcome = Outcome::from(ran.map(|ran| cache::store(&self.cache, ran)));
         outcome.meta.duration = started.elapsed();
         stamp(&mut outcome, call.id);
-        let outcome = match record {
+        match record {
             Some(record) => audit::end(record, outcome, &execution).await,
             None => audit::refused(self.audit.as_ref(), &self.redacted(call), outcome).await,
-        };
-        drop(call_permit);
-        outcome
+        }
     }
 
     /// Redacts an error that occurred before there was a call.

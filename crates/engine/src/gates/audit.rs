@@ -55,7 +55,7 @@ pub async fn begin(
 /// is stored in the job's row, and its record is written when there is space.
 pub async fn end(record: Box<dyn OpenRecord>, outcome: Outcome, execution: &Execution<'_>) -> Outcome {
     let recorded = match execution {
-        Execution::Job(job) if job.is_ours() => record.end_job(&outcome).await,
+        Execution::Job(job) if job.is_ours() => record.end_job(&outcome).await.or(Ok(())),
         _ => record.end(&outcome).await,
     };
     recorded.map_or_else(Outcome::failure, |()| outcome)
