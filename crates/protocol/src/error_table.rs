@@ -98,7 +98,7 @@ pub const TABLE: &[ErrorRow] = rows! {
     AuditUnavailable "audit_unavailable": "ToolExecutionError" "EINTERNAL" "internal" ErrorResult, 503 9 true,
         "The audit log cannot be written (often: disk full), so nothing may run.";
     Internal "internal": "ToolExecutionError" "EINTERNAL" "internal" JsonRpc(-32603), 500 10 false,
-        "A fault in Toolyard itself; the log holds the detail under the correlation id.";
+        "A fault in Toolyard itself; the audit log has the call under its correlation id.";
 };
 
 impl ErrorKind {
