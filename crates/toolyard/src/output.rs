@@ -2,27 +2,24 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
-use toolyard_protocol::{Error, Outcome};
+use toolyard_protocol::{Error, ErrorKind, Outcome};
 use toolyard_wire::envelope;
 
 /// Writes to stdout and ends with a newline.
 pub fn line(bytes: impl AsRef<[u8]>) {
-    let mut out = std::io::stdout().lock();
-    let written =
-        out.write_all(bytes.as_ref()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
-    if written.is_err() {
-        // Stdout is closed: the reader has what it wanted.
-        std::process::exit(0);
-    }
+    raw([bytes.as_ref(), b"\n"].concat());
 }
 
 /// Writes to stdout as it is.
 pub fn raw(bytes: impl AsRef<[u8]>) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(bytes.as_ref()).and_then(|()| out.flush()).is_err() {
-        // Stdout is closed: the reader has what it wanted.
+    let Err(error) = out.write_all(bytes.as_ref()).and_then(|()| out.flush()) else { return };
+    // A closed stdout means that the reader has what it wanted; anything else loses output.
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
+    note(format!("error[EINTERNAL]: cannot write to stdout: {error}"));
+    std::process::exit(ErrorKind::Internal.row().exit.into());
 }
 
 /// Whether stdout is a terminal.

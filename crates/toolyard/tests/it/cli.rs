@@ -225,3 +225,17 @@ fn a_closed_stdout_ends_the_program_without_an_error() {
     let ran = Running::start(command).finish(TIMEOUT).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1", ""));
 }
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let yard = Yard::without_secret();
+    yard.shell(Kind::Cli, "one", "echo 1");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for words in [&["call", "one"][..], &["list"], &["call", "one", "--json"]] {
+        let mut command = yard.command();
+        let ran = command.args(words).stdout(full.try_clone().unwrap()).output().unwrap();
+        assert_eq!(ran.status.code(), Some(10), "{words:?}: {ran:?}");
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(stderr.contains("cannot write to stdout: No space left on device"), "{words:?}: {stderr}");
+    }
+}
