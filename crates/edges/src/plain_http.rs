@@ -1,19 +1,17 @@
 //! Plain HTTP routes: tool calls (a POST that returns a result envelope), discovery and prompt texts.
 
-use crate::limits;
 use crate::server::App;
+use crate::v1;
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_engine::{Engine, Prompts};
-use toolyard_formats::json;
 use toolyard_protocol::text::escape_control;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, Payload, TraceContext};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, Payload};
 use toolyard_wire::framed_dialect;
 
 pub fn routes(app: Arc<App>) -> Router {
@@ -28,11 +26,11 @@ pub fn routes(app: Arc<App>) -> Router {
 }
 
 async fn healthz() -> Response {
-    json_response(StatusCode::OK, b"{\"status\":\"ok\"}".to_vec())
+    v1::respond(StatusCode::OK, b"{\"status\":\"ok\"}".to_vec())
 }
 
 async fn discover(State(app): State<Arc<App>>) -> Response {
-    json_response(StatusCode::OK, discovery(&app.engine, app.mcp.prompts().as_ref(), app.started))
+    v1::respond(StatusCode::OK, discovery(&app.engine, app.mcp.prompts().as_ref(), app.started))
 }
 
 async fn prompt(
@@ -40,7 +38,7 @@ async fn prompt(
     Path((domain, name, major)): Path<(String, String, String)>,
 ) -> Response {
     match prompt_text(app.mcp.prompts().as_ref(), &domain, &name, &major) {
-        Ok(body) => json_response(StatusCode::OK, body),
+        Ok(body) => v1::respond(StatusCode::OK, body),
         Err(error) => respond(&Outcome::failure(app.engine.redact_error(error))),
     }
 }
@@ -74,7 +72,8 @@ pub(crate) fn prompt_text(
 
 async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let outcome = match arguments(body, app.options.max_body).await {
+    let body = v1::read(body, app.options.max_body).await;
+    let outcome = match body.and_then(v1::arguments) {
         Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &NoopCaller).await,
         Err(error) => Outcome::failure(app.engine.redact_error(error)),
     };
@@ -82,19 +81,7 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
 }
 
 fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
-    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
-    // An invalid traceparent is ignored, as the W3C specification requires.
-    let trace = traceparent.and_then(TraceContext::parse);
-    Call { trace, ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
-}
-
-/// The body as arguments; an empty body means none. Reading stops at the limit.
-async fn arguments(body: Body, limit: usize) -> Result<Payload, Error> {
-    let bytes = limits::read_body(body, limit).await.map_err(|error| error.to_error(limit))?;
-    if bytes.is_empty() {
-        return Ok(Payload::json("{}"));
-    }
-    json::arguments(bytes)
+    Call { trace: v1::trace(headers), ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
 }
 
 async fn no_route() -> Response {
@@ -114,12 +101,6 @@ async fn wrong_method() -> Response {
 }
 
 fn respond(outcome: &Outcome) -> Response {
-    let status = outcome.error().map_or(StatusCode::OK, |error| {
-        StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    });
-    json_response(status, framed_dialect::write_envelope(outcome))
-}
-
-fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    let status = outcome.error().map_or(StatusCode::OK, v1::status_of);
+    v1::respond(status, framed_dialect::write_envelope(outcome))
 }

@@ -17,7 +17,6 @@ use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +24,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
+use tracing::warn;
+
+/// Target of the log events about connections and requests.
+const TARGET: &str = "toolyard::http";
 
 /// Limits of the listener.
 #[derive(Clone, Debug)]
@@ -86,6 +89,7 @@ pub async fn serve(
         let admitted = match limits.admit(address, permit) {
             Ok(admitted) => admitted,
             Err(permit) => {
+                warn!(target: TARGET, client = %address, "connection refused: too many from this address");
                 connections.spawn(refuse_connection(stream, permit));
                 continue;
             }
@@ -118,6 +122,7 @@ async fn accept(
     permits: &Arc<Semaphore>,
     limits: &ConnectionLimits,
 ) -> (TcpStream, IpAddr, Permit) {
+    let mut is_logged = false;
     loop {
         if permits.available_permits() == 0 {
             limits.evict_idle();
@@ -129,7 +134,12 @@ async fn accept(
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address.ip(), permit),
             // Out of file descriptors, or the client disconnected: both are temporary.
-            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    warn!(target: TARGET, "cannot accept connections: {error}");
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 }
@@ -154,13 +164,9 @@ async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
 /// The kernel closes the connection when sent data is not acknowledged in time: the client reads nothing, or
 /// disappeared.
 fn set_tcp_user_timeout(stream: &TcpStream, after: Duration) {
-    let after = libc::c_uint::try_from(after.as_millis()).unwrap_or(libc::c_uint::MAX);
-    let (size, option) = (size_of_val(&after) as libc::socklen_t, std::ptr::from_ref(&after).cast());
-    // SAFETY: the descriptor is open, and the pointer and size describe `after`. A kernel without the option
-    // returns an error, and its default stays in force.
-    unsafe {
-        libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, option, size);
-    }
+    let after = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    // A kernel without the option returns an error, and its default stays in force.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, after);
 }
 
 /// HTTP entry point: checks Host and Origin, dispatches MCP paths, leaves the rest to axum.
@@ -253,6 +259,9 @@ const HYPER_DEFAULT_MAX_HEADERS: usize = 100;
 /// Rejects a Host or Origin that is not this machine (DNS rebinding, cross-site requests by web pages).
 fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     let what = refusal(request.headers(), request.uri().host())?;
+    let header = |name| request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let (host, origin) = (header(header::HOST), header(header::ORIGIN));
+    warn!(target: TARGET, host = host.as_deref(), origin = origin.as_deref(), "request refused: {what}");
     Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())
 }
 

@@ -1,11 +1,12 @@
 //! `/v1/`: calls, batches, jobs and events for programs, such as `toolyard --url`.
 
 use crate::limits;
+use crate::mcp::words;
 use crate::query::Query;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -172,8 +173,7 @@ fn parse_id(text: &str) -> Result<Id, Error> {
 }
 
 fn wait(headers: &HeaderMap) -> Wait {
-    let prefers = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    let asked = prefers.flat_map(|value| value.split(',')).any(|word| word.trim() == "respond-async");
+    let asked = words(headers, &HeaderName::from_static("prefer")).any(|word| word == "respond-async");
     if asked { Wait::NoWait } else { Wait::AsDeclared }
 }
 
@@ -186,16 +186,16 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     })
 }
 
-fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+pub(crate) fn trace(headers: &HeaderMap) -> Option<TraceContext> {
     headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(TraceContext::parse)
 }
 
-async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+pub(crate) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     limits::read_body(body, limit).await.map_err(|error| error.to_error(limit))
 }
 
 /// An empty body means no arguments.
-fn arguments(body: Bytes) -> Result<Payload, Error> {
+pub(crate) fn arguments(body: Bytes) -> Result<Payload, Error> {
     if body.is_empty() { Ok(Payload::json("{}")) } else { json::arguments(body) }
 }
 
@@ -217,7 +217,7 @@ fn error_response(error: Error) -> Response {
     respond(status_of(&error), body)
 }
 
-fn status_of(error: &Error) -> StatusCode {
+pub(crate) fn status_of(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.kind.row().http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
@@ -225,6 +225,6 @@ fn ok_response(body: Vec<u8>) -> Response {
     respond(StatusCode::OK, body)
 }
 
-fn respond(status: StatusCode, body: Vec<u8>) -> Response {
+pub(crate) fn respond(status: StatusCode, body: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -1,5 +1,6 @@
 //! Time and randomness behind small traits, so that tests can choose both.
 
+use rustix::rand::GetRandomFlags;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 use toolyard_protocol::{Id, Timestamp};
@@ -51,12 +52,8 @@ impl Random for SystemRandom {
 fn refill(pool: &mut [u8]) {
     let mut filled = 0;
     while filled < pool.len() {
-        // SAFETY: the pointer and length describe the rest of `pool`.
-        let got = unsafe { libc::getrandom(pool[filled..].as_mut_ptr().cast(), pool.len() - filled, 0) };
-        if got > 0 {
-            filled += got as usize;
-        }
-        // A negative result can only be EINTR here: the pool is small and the flags are 0. Try again.
+        // An error can only be EINTR here: the pool is small and there are no flags. Try again.
+        filled += rustix::rand::getrandom(&mut pool[filled..], GetRandomFlags::empty()).unwrap_or(0);
     }
 }
 

@@ -72,7 +72,7 @@ impl Engine {
             size::check(&entry.spec, &call.arguments)?;
             validate::input(&entry, &call.arguments)?;
             _call_permit = concurrency::acquire(&self.call_limit, &execution)?;
-            record = Some(audit::begin(&self.audit, &self.redacted(call), &entry, &execution).await?);
+            record = Some(audit::begin(&self.audit, call, &self.redacted(call), &entry, &execution).await?);
             let (mut permit, mut job_caller) = (ToolPermit::ToAcquire, None);
             if let Execution::Job(job) = &mut execution {
                 match job.start(call, &entry, self.redactor.as_ref()).await? {

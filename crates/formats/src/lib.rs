@@ -2,6 +2,7 @@
 
 pub mod cache_key;
 pub mod doc;
+pub mod duration;
 pub mod json;
 pub mod msgpack;
 pub mod percent;

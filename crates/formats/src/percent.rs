@@ -1,5 +1,8 @@
 //! Strict percent-encoding of URIs: malformed input is rejected.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
+use std::borrow::Cow;
+
 /// RFC 3986's unreserved characters, which never need encoding.
 pub fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
@@ -10,34 +13,35 @@ pub fn is_reserved(byte: u8) -> bool {
     b":/?#[]@!$&'()*+,;=".contains(&byte)
 }
 
-/// Appends `text`, encoding every byte for which `keep` is false.
-pub fn push_encoded(out: &mut String, text: &str, keep: impl Fn(u8) -> bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii() && keep(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
+/// Everything but unreserved characters, so that no value can start a new part of a URI.
+pub const VALUE: &AsciiSet = &all_but(b"-._~");
+
+/// Everything that RFC 3986 does not allow in a segment of a path.
+pub const SEGMENT: &AsciiSet = &all_but(b"-._~!$&'()*+,;=:@");
+
+/// Letters and digits are never encoded either.
+pub const fn all_but(kept: &[u8]) -> AsciiSet {
+    let mut set = NON_ALPHANUMERIC.remove(kept[0]);
+    let mut at = 1;
+    while at < kept.len() {
+        set = set.remove(kept[at]);
+        at += 1;
     }
+    set
+}
+
+/// Encodes the characters of `set` and everything that is not ASCII.
+pub fn encode<'a>(text: &'a str, set: &'static AsciiSet) -> PercentEncode<'a> {
+    utf8_percent_encode(text, set)
 }
 
 /// Decodes once; `None` for a `%` without two hex digits and for bytes that are not UTF-8.
 pub fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'%' => {
-                let digit = |byte: u8| (byte as char).to_digit(16);
-                (digit(bytes.next()?)? << 4 | digit(bytes.next()?)?) as u8
-            }
-            byte => byte,
-        });
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(out).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -56,10 +60,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_comes_back(text in any::<String>()) {
-            let mut encoded = String::new();
-            push_encoded(&mut encoded, &text, is_unreserved);
+            let encoded = encode(&text, VALUE).to_string();
             prop_assert!(encoded.bytes().all(|byte| is_unreserved(byte) || byte == b'%'));
-            prop_assert_eq!(decode(&encoded), Some(text));
+            prop_assert_eq!(decode(&encoded), Some(text.clone()));
+            let segment = encode(&text, SEGMENT).to_string();
+            prop_assert!(!segment.contains(['/', '?', '#', '[', ']']));
+            prop_assert_eq!(decode(&segment), Some(text));
         }
     }
 }

@@ -4,9 +4,9 @@
 //! JSON document they are encoded.
 
 use crate::json::{ParseError, Token, Tokenizer};
+use crate::percent;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind as JinjaKind, UndefinedBehavior};
-use std::fmt::Write as _;
 use toolyard_protocol::{Error, ErrorKind, Payload};
 
 /// Instructions that one rendering may execute; a typical template needs a few dozen.
@@ -208,7 +208,8 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
         ValueKind::Bool => {
             out.write_str(if value.is_true() { "true" } else { "false" }).map_err(minijinja::Error::from)
         }
-        _ if target == Target::Url => percent_encode(out, &value.to_string()),
+        _ if target == Target::Url => write!(out, "{}", percent::encode(&value.to_string(), percent::VALUE))
+            .map_err(minijinja::Error::from),
         _ => out.write_str(&value.to_string()).map_err(minijinja::Error::from),
     });
     environment.add_template_owned(NAME, source.to_owned()).map_err(|error| {
@@ -231,18 +232,6 @@ fn push_json(out: &mut minijinja::Output<'_>, value: &minijinja::Value) -> Resul
             .to_string()
     };
     out.write_str(&text).map_err(minijinja::Error::from)
-}
-
-/// Encodes everything but RFC 3986's unreserved characters, so that no value can start a new part of a URL.
-fn percent_encode(out: &mut minijinja::Output<'_>, text: &str) -> Result<(), minijinja::Error> {
-    for &byte in text.as_bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.write_char(byte as char)?;
-        } else {
-            write!(out, "%{byte:02X}")?;
-        }
-    }
-    Ok(())
 }
 
 /// A buffer with a size limit.

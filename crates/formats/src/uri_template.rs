@@ -159,8 +159,11 @@ fn variable(expression: &str) -> Result<Part, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::percent::push_encoded;
+    use crate::percent::{VALUE, all_but, encode};
+    use percent_encoding::AsciiSet;
     use proptest::prelude::*;
+
+    const REST: &AsciiSet = &all_but(b"-._~:/?#[]@!$&'()*+,;=");
 
     /// Expansion as defined in section 3.2 of RFC 6570.
     fn expand(template: &UriTemplate, values: &[String]) -> String {
@@ -170,8 +173,8 @@ mod tests {
             match part {
                 Part::Literal(literal) => out.push_str(literal),
                 Part::Variable { rest, .. } => {
-                    let keep = |byte| is_unreserved(byte) || (*rest && is_reserved(byte));
-                    push_encoded(&mut out, values.next().unwrap(), keep);
+                    let value = values.next().unwrap();
+                    out += &encode(value, if *rest { REST } else { VALUE }).to_string();
                 }
             }
         }

@@ -8,4 +8,4 @@ mod mutate;
 mod run;
 pub mod targets;
 
-pub use run::{Limits, Report, fuzz};
+pub use run::{Limits, Report, fuzz, run_case};

@@ -1,103 +1,33 @@
 //! Mutates known inputs: bit flips, cuts, copies, splices, and dictionary words.
 
+use std::sync::LazyLock;
+
 /// Maximum size of an input.
 const MAX_SIZE: usize = 64 * 1024;
 
 /// Tokens that some parser treats specially.
-const DICTIONARY: &[&str] = &[
-    "{",
-    "}",
-    "[",
-    "]",
-    "\"",
-    ":",
-    ",",
-    "\\",
-    "\\u0000",
-    "\\ud800",
-    "null",
-    "true",
-    "-",
-    "1e999",
-    "0x",
-    "\0",
-    "\r\n",
-    "\n",
-    "\r\n\r\n",
-    " ",
-    "\t",
-    "\u{feff}",
-    "\u{202e}",
-    "é",
-    "\"jsonrpc\":\"2.0\",",
-    "\"id\":1,",
-    "\"method\":",
-    "\"params\":{",
-    "\"_meta\":{",
-    "\"result\":",
-    "\"error\":",
-    "tools/call",
-    "tools/list",
-    "initialize",
-    "protocolVersion",
-    "protocol_version",
-    "2025-11-25",
-    "2026-07-28",
-    "1.0",
-    "resources/read",
-    "prompts/get",
-    "notifications/cancelled",
-    "Content-Length: ",
-    "Content-Type: ",
-    "content-length: 5\r\n",
-    "transfer-encoding: chunked\r\n",
-    "HTTP/1.1",
-    "POST ",
-    "GET ",
-    "/mcp",
-    "/mcp/tool/",
-    "/v1/tools/echo",
-    "host: localhost\r\n",
-    "%00",
-    "%2e%2e",
-    "..",
-    "0\r\n\r\n",
-    "99999999999999999999",
-    "-1",
-    "id: ",
-    "kind: ",
-    "entry: ",
-    "schema: ",
-    "$ref: ",
-    "&a ",
-    "*a",
-    "<<: ",
-    "!!binary ",
-    "- ",
-    "|",
-    ">",
-    "---\n",
-    "...\n",
-    "{{",
-    "}}",
-    "{%",
-    "%}",
-    "{#",
-    "input",
-    "input.a",
-    "| ",
-    "range(9999999)",
-    "for x in ",
-    "endfor",
-    "{+",
-    "yard://",
-    "$toolyard",
-    "progress",
-    "ask",
-    "elicit",
-    "timeoutMs: ",
-    "limits: ",
-];
+static DICTIONARY: LazyLock<Vec<Vec<u8>>> =
+    LazyLock::new(|| include_str!("../dictionary").lines().filter_map(read_word).collect());
+
+/// A quoted word, in which a backslash precedes a quote, a backslash, or `x` and two hexadecimal digits.
+fn read_word(line: &str) -> Option<Vec<u8>> {
+    let mut rest = line.strip_prefix('"')?.strip_suffix('"')?.bytes();
+    let mut word = Vec::new();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            word.push(byte);
+            continue;
+        }
+        word.push(match rest.next()? {
+            b'x' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            escaped => escaped,
+        });
+    }
+    Some(word)
+}
 
 /// A small seeded random number generator.
 pub struct Random(u64);
@@ -153,8 +83,8 @@ fn change(random: &mut Random, pool: &[Vec<u8>], input: &mut Vec<u8>) {
         2 => drop(input.drain(at..end)),
         3 => input.truncate(at),
         4 | 5 => {
-            let word = DICTIONARY.get(random.below(DICTIONARY.len())).copied().unwrap_or_default();
-            input.splice(at..at, word.bytes());
+            let word = pick(random, &DICTIONARY);
+            input.splice(at..at, word.iter().copied());
         }
         6 => {
             let noise: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();

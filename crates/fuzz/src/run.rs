@@ -2,7 +2,8 @@
 
 use crate::memory;
 use crate::mutate::{Random, mutate};
-use crate::targets::Target;
+use crate::targets::{self, Target};
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 /// Maximum number of new kinds of answers whose inputs join the pool.
 const MAX_POOL: usize = 2000;
 const MAX_POOL_INPUT: usize = 8 * 1024;
+/// Bytes that one case may allocate.
+const MAX_MEMORY: usize = 32 << 20;
 
 /// Limits of a run.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +31,7 @@ pub struct Limits {
 
 impl Limits {
     pub fn new(cases: u64) -> Limits {
-        let (time, memory, growth) = (Duration::from_secs(5), 32 << 20, 8 << 20);
+        let (time, memory, growth) = (Duration::from_secs(5), MAX_MEMORY, 8 << 20);
         Limits { cases, seed: 1, time, memory, growth }
     }
 }
@@ -103,6 +106,27 @@ pub fn fuzz(target: &Target, corpus: &Path, findings: &Path, limits: Limits) -> 
         return Err(format!("{}: {} bytes leaked by the end of the run", target.name, report.growth));
     }
     Ok(report)
+}
+
+/// Runs one input of a target for a fuzzer that detects panics, hangs and leaks itself.
+#[allow(clippy::panic, reason = "the fuzzer reports a panic with the input, and ends")]
+pub fn run_case(name: &str, input: &[u8]) {
+    // One target per process; its runtime and its engine serve every input.
+    thread_local!(static TARGET: OnceCell<Target> = const { OnceCell::new() });
+    TARGET.with(|target| {
+        let target = target.get_or_init(|| open_target(name).unwrap_or_else(|what| panic!("{what}")));
+        let before = memory::reset_peak();
+        (target.run)(input);
+        let most = memory::peak().saturating_sub(before);
+        assert!(most <= MAX_MEMORY, "it allocated {most} bytes");
+    });
+}
+
+fn open_target(name: &str) -> Result<Target, String> {
+    let folder = std::env::temp_dir().join(format!("toolyard-fuzz-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut all = targets::all(&folder)?.into_iter();
+    all.find(|target| target.name == name).ok_or_else(|| format!("there is no target '{name}'"))
 }
 
 /// Detects a case that hangs: saves its input and aborts the process.

@@ -12,17 +12,22 @@
 
 #![no_std]
 #![no_main]
+// The levels of the workspace, which cargo does not apply to a program that a build script compiles.
+#![deny(unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::unimplemented)]
 
 mod confine;
 mod mem;
 mod namespace;
-#[path = "../src/opcodes.rs"]
-mod opcodes;
 #[path = "../src/record.rs"]
 mod record;
+#[path = "../src/script.rs"]
+mod script;
 mod subreaper;
 mod sys;
 mod tool;
+
+use core::ffi::CStr;
 
 use record::Record;
 
@@ -49,13 +54,15 @@ impl Failure {
 /// # Safety
 /// `stack` is the initial stack from the kernel: argc, argv, NULL, envp, NULL.
 pub unsafe extern "C" fn start(stack: *const usize) -> ! {
-    let argc = unsafe { *stack };
-    let argv = unsafe { stack.add(1) }.cast::<*const u8>();
+    // SAFETY: the stack begins with argc and argv.
+    let (argc, argv) = unsafe { (*stack, stack.add(1).cast::<*const u8>()) };
     if argc < 4 {
         sys::exit(64);
     }
-    let flags = unsafe { text(*argv.add(1)) };
+    // SAFETY: there are at least four arguments, each a NUL-terminated string that is never freed.
+    let flags = unsafe { CStr::from_ptr((*argv.add(1)).cast()) }.to_bytes();
     let probe = flags.contains(&record::FLAG_PROBE);
+    // SAFETY: the program is the third argument, the tool's list follows, and envp follows its NULL.
     unsafe { tool::prepare(*argv.add(2), argv.add(3), argv.add(argc + 1), probe) };
 
     let mut record = Record { level: 0, stage: record::STAGE_SETUP, errno: 0, status: 0 };
@@ -70,7 +77,7 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
 /// Closes inherited descriptors and receives the script, if there is one.
 fn prepare(flags: &[u8]) -> Result<(), isize> {
     // With a script, the descriptors of shared namespaces stay open; running it closes them.
-    let first = if flags.contains(&record::FLAG_SCRIPT) { opcodes::FD_VIEW + 1 } else { CONTROL + 1 };
+    let first = if flags.contains(&record::FLAG_SCRIPT) { script::FD_VIEW + 1 } else { CONTROL + 1 };
     let closed = sys::close_from(first);
     if closed < 0 {
         return Err(closed);
@@ -115,18 +122,6 @@ fn run_contained(flags: &[u8], record: &mut Record) {
 pub struct LevelError {
     pub irreversible: bool,
     pub errno: i32,
-}
-
-/// # Safety
-/// `start` points at a NUL-terminated string that lives as long as the process.
-unsafe fn text(start: *const u8) -> &'static [u8] {
-    let mut length = 0;
-    unsafe {
-        while *start.add(length) != 0 {
-            length += 1;
-        }
-        core::slice::from_raw_parts(start, length)
-    }
 }
 
 #[panic_handler]

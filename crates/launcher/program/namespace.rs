@@ -5,9 +5,10 @@
 //! wait status and the tool has the signal behaviour of an ordinary process, unlike pid 1.
 
 use core::cell::UnsafeCell;
+use core::ffi::CStr;
 
 use crate::sys::{self, PollFd};
-use crate::{CONTROL, Failure, LevelError, ToolResult, opcodes, tool};
+use crate::{CONTROL, Failure, LevelError, ToolResult, script, tool};
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u8; 4096]>);
@@ -22,7 +23,7 @@ pub fn enter() -> Result<(), LevelError> {
 
 /// Joins an existing user namespace of the same user, which is cheaper than creating one for each tool.
 pub fn join_as_user() -> Result<(), LevelError> {
-    let joined = sys::set_namespace(opcodes::FD_USERNS, sys::CLONE_NEWUSER);
+    let joined = sys::set_namespace(script::FD_USERNS, sys::CLONE_NEWUSER);
     if joined < 0 {
         return Err(LevelError { irreversible: false, errno: -joined as i32 });
     }
@@ -34,15 +35,16 @@ pub fn enter_as_user() -> Result<(), LevelError> {
     let (uid, gid) = (sys::effective_uid(), sys::effective_gid());
     unshare(sys::CLONE_NEWUSER | sys::CLONE_NEWPID)?;
     // The kernel accepts a group map from an ordinary user only after setgroups is denied.
-    put(b"/proc/self/setgroups\0", b"deny")?;
-    put_identity(b"/proc/self/uid_map\0", uid)?;
-    put_identity(b"/proc/self/gid_map\0", gid)
+    put(c"/proc/self/setgroups", b"deny")?;
+    put_identity(c"/proc/self/uid_map", uid)?;
+    put_identity(c"/proc/self/gid_map", gid)
 }
 
 /// Runs the tool; returns when the namespace is empty. `own_userns`: it has its own user namespace.
 pub fn run(own_userns: bool) -> ToolResult {
     let flags = sys::CLONE_VM | sys::CLONE_FILES | sys::SIGCHLD;
-    let top = unsafe { STACK.0.get().add(1) }.cast();
+    let top = STACK.0.get().wrapping_add(1).cast();
+    // SAFETY: the aligned end of a stack that only this one process uses.
     let init = unsafe { sys::clone_with_stack(flags, top, init_main) };
     if init < 0 {
         return Err(Failure::setup(init));
@@ -75,7 +77,7 @@ fn unshare(flags: usize) -> Result<(), LevelError> {
     }
 }
 
-fn put_identity(path: &[u8], id: usize) -> Result<(), LevelError> {
+fn put_identity(path: &CStr, id: usize) -> Result<(), LevelError> {
     let mut line = [0; 32];
     let mut end = push_number(&mut line, 0, id);
     line[end] = b' ';
@@ -99,7 +101,7 @@ fn push_number(line: &mut [u8; 32], at: usize, number: usize) -> usize {
     at + digits
 }
 
-fn put(path: &[u8], text: &[u8]) -> Result<(), LevelError> {
+fn put(path: &CStr, text: &[u8]) -> Result<(), LevelError> {
     let fd = sys::open_write(path);
     if fd < 0 {
         return Err(LevelError { irreversible: true, errno: -fd as i32 });

@@ -1,11 +1,14 @@
 //! Contains the tree without namespaces: orphans become children of the launcher, which kills all its
 //! children. Weaker than a namespace, since a tool of the same user can kill the launcher first.
 
+use core::array;
+use core::ffi::CStr;
+
 use crate::sys::{self, PollFd};
 use crate::{CONTROL, Failure, LevelError, ToolResult, tool};
 
 /// Our children, by the pid in the mounted /proc, which may differ from `getpid`.
-const CHILDREN: &[u8] = b"/proc/thread-self/children\0";
+const CHILDREN: &CStr = c"/proc/thread-self/children";
 /// Interval of re-reading the list, which may miss children that appear meanwhile.
 const AGAIN_MS: i64 = 10;
 
@@ -41,7 +44,7 @@ pub fn run() -> ToolResult {
     }
     kill_children(tool.pid);
     while reap(&mut tool) {
-        sys::poll(&mut watch[..1], Some(AGAIN_MS));
+        sys::poll(array::from_mut(&mut watch[0]), Some(AGAIN_MS));
         drain_signal(&watch[0]);
         kill_children(tool.pid);
     }

@@ -9,34 +9,21 @@ mod arch;
 
 #[path = "sys_confine.rs"]
 mod confine;
+#[path = "numbers.rs"]
+mod numbers;
+
+use core::ffi::CStr;
+use core::marker::PhantomData;
 
 pub use arch::clone_with_stack;
-use arch::{call, nr};
 pub use confine::*;
+use numbers::nr;
+pub use numbers::*;
 
-pub const CLONE_VM: usize = 0x100;
-pub const CLONE_FILES: usize = 0x400;
-pub const CLONE_VFORK: usize = 0x4000;
-pub const CLONE_NEWNS: usize = 0x2_0000;
-pub const CLONE_NEWUSER: usize = 0x1000_0000;
-pub const CLONE_NEWPID: usize = 0x2000_0000;
-pub const SIGKILL: usize = 9;
-pub const SIGCHLD: usize = 17;
-pub const WNOHANG: usize = 1;
-pub const POLLIN: i16 = 0x1;
-pub const POLLRDHUP: i16 = 0x2000;
-pub const ECHILD: isize = 10;
-
-const AT_FDCWD: usize = -100isize as usize;
-const O_WRONLY: usize = 1;
-const O_CLOEXEC: usize = 0o2_000_000;
-const SIG_SETMASK: usize = 2;
 const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
 /// Size of the kernel's signal set in bytes.
 const SIGSET: usize = 8;
-const PR_SET_PDEATHSIG: usize = 1;
-const PR_SET_CHILD_SUBREAPER: usize = 36;
 
 #[repr(C)]
 pub struct PollFd {
@@ -51,97 +38,165 @@ struct Timespec {
     nanoseconds: i64,
 }
 
+/// An argument of a system call: a number, or the address of memory that is borrowed until the call returns.
+struct Arg<'a>(usize, PhantomData<&'a ()>);
+
+impl From<usize> for Arg<'_> {
+    fn from(number: usize) -> Self {
+        Arg(number, PhantomData)
+    }
+}
+
+impl From<isize> for Arg<'_> {
+    fn from(number: isize) -> Self {
+        Arg(number as usize, PhantomData)
+    }
+}
+
+impl<'a, T> From<&'a T> for Arg<'a> {
+    fn from(value: &'a T) -> Self {
+        Arg((&raw const *value).expose_provenance(), PhantomData)
+    }
+}
+
+impl<'a, T> From<&'a mut T> for Arg<'a> {
+    fn from(value: &'a mut T) -> Self {
+        Arg((&raw mut *value).expose_provenance(), PhantomData)
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Arg<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        Arg(bytes.as_mut_ptr().expose_provenance(), PhantomData)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Arg<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Arg(bytes.as_ptr().expose_provenance(), PhantomData)
+    }
+}
+
+impl<'a> From<&'a CStr> for Arg<'a> {
+    fn from(text: &'a CStr) -> Self {
+        Arg(text.as_ptr().expose_provenance(), PhantomData)
+    }
+}
+
+/// Makes a system call. Private to this module and `confine`, whose functions pass what each call expects:
+/// borrowed memory of the length that the call is told, mutable where the kernel writes.
+#[inline(always)]
+fn make_call(number: usize, [a, b, c, d, e, f]: [Arg<'_>; 6]) -> isize {
+    // SAFETY: the callers are as described above, and the memory is borrowed until the call returns.
+    unsafe { arch::call(number, [a.0, b.0, c.0, d.0, e.0, f.0]) }
+}
+
+/// The name of a call in `nr` and its arguments; those not given are 0.
+macro_rules! call {
+    ($name:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr) => {
+        $crate::sys::make_call(
+            $crate::sys::nr::$name,
+            [$a.into(), $b.into(), $c.into(), $d.into(), $e.into(), $f.into()],
+        )
+    };
+    ($name:ident $(, $given:expr)*) => {
+        call!($name $(, $given)*, 0usize)
+    };
+}
+use call;
+
 pub fn exit(code: usize) -> ! {
     loop {
-        unsafe { call(nr::EXIT_GROUP, [code, 0, 0, 0, 0, 0]) };
+        call!(EXIT_GROUP, code);
     }
 }
 
 pub fn close(fd: usize) {
-    unsafe { call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
+    call!(CLOSE, fd);
 }
 
 /// Closes every descriptor from `first` on.
 pub fn close_from(first: usize) -> isize {
-    unsafe { call(nr::CLOSE_RANGE, [first, u32::MAX as usize, 0, 0, 0, 0]) }
+    call!(CLOSE_RANGE, first, u32::MAX as usize)
 }
 
-/// `path` must end in NUL.
-pub fn open_read(path: &[u8]) -> isize {
-    unsafe { call(nr::OPENAT, [AT_FDCWD, path.as_ptr() as usize, O_CLOEXEC, 0, 0, 0]) }
+pub fn open_read(path: &CStr) -> isize {
+    call!(OPENAT, AT_FDCWD, path, O_CLOEXEC)
 }
 
-/// `path` must end in NUL.
-pub fn open_write(path: &[u8]) -> isize {
-    unsafe { call(nr::OPENAT, [AT_FDCWD, path.as_ptr() as usize, O_WRONLY | O_CLOEXEC, 0, 0, 0]) }
+pub fn open_write(path: &CStr) -> isize {
+    call!(OPENAT, AT_FDCWD, path, O_WRONLY | O_CLOEXEC)
 }
 
 pub fn read(fd: usize, into: &mut [u8]) -> isize {
-    unsafe { call(nr::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
+    let length = into.len();
+    call!(READ, fd, into, length)
 }
 
 pub fn write(fd: usize, bytes: &[u8]) -> isize {
-    unsafe { call(nr::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
+    call!(WRITE, fd, bytes, bytes.len())
 }
 
 /// Waits without timeout if `milliseconds` is `None`.
-pub fn poll(fds: &mut [PollFd], milliseconds: Option<i64>) -> isize {
-    let limit = Timespec { seconds: 0, nanoseconds: milliseconds.unwrap_or(0) * 1_000_000 };
-    let limit = if milliseconds.is_some() { &raw const limit as usize } else { 0 };
-    unsafe { call(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), limit, 0, SIGSET, 0]) }
+pub fn poll<const N: usize>(fds: &mut [PollFd; N], milliseconds: Option<i64>) -> isize {
+    let limit = milliseconds.map(|ms| Timespec { seconds: 0, nanoseconds: ms * 1_000_000 });
+    match &limit {
+        Some(limit) => call!(PPOLL, fds, N, limit, 0usize, SIGSET),
+        None => call!(PPOLL, fds, N, 0usize, 0usize, SIGSET),
+    }
 }
 
 /// `pid` as for `wait4`: -1 is any child.
 pub fn wait(pid: isize, status: &mut i32, options: usize) -> isize {
-    unsafe { call(nr::WAIT4, [pid as usize, &raw mut *status as usize, options, 0, 0, 0]) }
+    call!(WAIT4, pid, status, options)
 }
 
 pub fn kill(pid: isize, signal: usize) -> isize {
-    unsafe { call(nr::KILL, [pid as usize, signal, 0, 0, 0, 0]) }
+    call!(KILL, pid, signal)
 }
 
 pub fn unshare(flags: usize) -> isize {
-    unsafe { call(nr::UNSHARE, [flags, 0, 0, 0, 0, 0]) }
+    call!(UNSHARE, flags)
 }
 
 /// Joins a namespace of that kind.
 pub fn set_namespace(fd: usize, kind: usize) -> isize {
-    unsafe { call(nr::SETNS, [fd, kind, 0, 0, 0, 0]) }
+    call!(SETNS, fd, kind)
 }
 
 pub fn setsid() {
-    unsafe { call(nr::SETSID, [0; 6]) };
+    call!(SETSID);
 }
 
 pub fn effective_uid() -> usize {
-    unsafe { call(nr::GETEUID, [0; 6]) as usize }
+    call!(GETEUID) as usize
 }
 
 pub fn effective_gid() -> usize {
-    unsafe { call(nr::GETEGID, [0; 6]) as usize }
+    call!(GETEGID) as usize
 }
 
 pub fn pid() -> isize {
-    unsafe { call(nr::GETPID, [0; 6]) }
+    call!(GETPID)
 }
 
 pub fn parent_pid() -> isize {
-    unsafe { call(nr::GETPPID, [0; 6]) }
+    call!(GETPPID)
 }
 
 /// The caller gets SIGKILL when its parent exits.
 pub fn die_with_parent() {
-    unsafe { call(nr::PRCTL, [PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0]) };
+    call!(PRCTL, PR_SET_PDEATHSIG, SIGKILL);
 }
 
 /// Orphans below the caller become its children, not those of init.
 pub fn set_child_subreaper() -> isize {
-    unsafe { call(nr::PRCTL, [PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0]) }
+    call!(PRCTL, PR_SET_CHILD_SUBREAPER, 1usize)
 }
 
 /// Blocks exactly the signals whose bits are set.
 pub fn block_signals(set: u64) {
-    unsafe { call(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const set as usize, 0, SIGSET, 0, 0]) };
+    call!(RT_SIGPROCMASK, SIG_SETMASK, &set, 0usize, SIGSET);
 }
 
 /// Makes the kernel reap the caller's children.
@@ -158,17 +213,18 @@ pub fn reset_glibc_signals() {
 /// A descriptor that becomes readable when a child exits; SIGCHLD must be blocked.
 pub fn sigchld_fd() -> isize {
     let set = 1u64 << (SIGCHLD - 1);
-    unsafe { call(nr::SIGNALFD4, [usize::MAX, &raw const set as usize, SIGSET, O_CLOEXEC, 0, 0]) }
+    call!(SIGNALFD4, -1isize, &set, SIGSET, O_CLOEXEC)
 }
 
 /// # Safety
 /// The pointers are those that `_start` got from the kernel: NUL-terminated strings, NULL-terminated lists.
 pub unsafe fn execve(program: *const u8, argv: *const *const u8, envp: *const *const u8) -> isize {
-    unsafe { call(nr::EXECVE, [program as usize, argv as usize, envp as usize, 0, 0, 0]) }
+    let [program, lists @ ..] = [program.cast(), argv, envp].map(|pointer| pointer.expose_provenance());
+    call!(EXECVE, program, lists[0], lists[1])
 }
 
 fn set_action(signal: usize, handler: usize) {
     // Handler, flags, restorer, mask: the kernel's order on both architectures.
     let action = [handler, 0, 0, 0];
-    unsafe { call(nr::RT_SIGACTION, [signal, action.as_ptr() as usize, 0, SIGSET, 0, 0]) };
+    call!(RT_SIGACTION, signal, &action, 0usize, SIGSET);
 }

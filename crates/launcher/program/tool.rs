@@ -45,6 +45,7 @@ static STACK: Shared<Stack> = Shared(UnsafeCell::new(Stack([0; 8192])));
 /// The pointers are those that `_start` got from the kernel.
 pub unsafe fn prepare(program: *const u8, argv: *const *const u8, envp: *const *const u8, probe: bool) {
     let request = EXEC_REQUEST.0.get();
+    // SAFETY: nothing else runs yet.
     unsafe {
         ((*request).program, (*request).argv, (*request).envp, (*request).probe) =
             (program, argv, envp, probe)
@@ -53,16 +54,23 @@ pub unsafe fn prepare(program: *const u8, argv: *const *const u8, envp: *const *
 
 /// Sets the script that sets up the tool's sandbox.
 pub fn confine(script: LaunchScript) {
+    // SAFETY: nothing else runs yet.
     unsafe { (*EXEC_REQUEST.0.get()).script = Some(script) };
 }
 
 /// Starts the tool and closes our copies of its stdio. `parent` is set if there is no pid namespace.
 pub fn start(parent: Option<isize>, own_userns: bool) -> Result<isize, Failure> {
     let request = EXEC_REQUEST.0.get();
-    unsafe { ((*request).parent, (*request).own_userns) = (parent.unwrap_or(0), own_userns) };
-    let namespaces = unsafe { (*request).script }.map_or(0, |script| script.namespaces);
+    // SAFETY: the process that shares the request does not exist yet.
+    let script = unsafe {
+        ((*request).parent, (*request).own_userns) = (parent.unwrap_or(0), own_userns);
+        (*request).script
+    };
+    let namespaces = script.map_or(0, |script| script.namespaces);
     let flags = sys::CLONE_VM | sys::CLONE_VFORK | sys::SIGCHLD | namespaces;
-    let pid = unsafe { sys::clone_with_stack(flags, STACK.0.get().add(1).cast(), become_tool) };
+    let top = STACK.0.get().wrapping_add(1).cast();
+    // SAFETY: the aligned end of a stack that only this one process uses.
+    let pid = unsafe { sys::clone_with_stack(flags, top, become_tool) };
     // So that the daemon sees end of file when the tool closes its output, not when the launcher exits.
     (0..CONTROL).for_each(sys::close);
     if pid < 0 { Err(Failure::setup(pid)) } else { Ok(pid) }
@@ -71,10 +79,16 @@ pub fn start(parent: Option<isize>, own_userns: bool) -> Result<isize, Failure> 
 /// The result to report for a tool that was started and exited with `status`.
 pub fn exit_result(status: i32) -> ToolResult {
     let request = EXEC_REQUEST.0.get();
-    if let Some(StepError { step, errno }) = unsafe { ptr::read_volatile(&raw const (*request).step_error) } {
+    // SAFETY: the tool's process has written the results and no longer shares the memory. Volatile, because
+    // the compiler does not know of its writes.
+    let (step_error, exec_errno) = unsafe {
+        let (step_error, exec_errno) = (&raw const (*request).step_error, &raw const (*request).exec_errno);
+        (ptr::read_volatile(step_error), ptr::read_volatile(exec_errno))
+    };
+    if let Some(StepError { step, errno }) = step_error {
         return Err(Failure { stage: record::STAGE_CONFINE, errno, step });
     }
-    match unsafe { ptr::read_volatile(&raw const (*request).exec_errno) } {
+    match exec_errno {
         0 => Ok(status),
         errno => Err(Failure { stage: record::STAGE_EXEC, errno, step: 0 }),
     }
@@ -82,6 +96,8 @@ pub fn exit_result(status: i32) -> ToolResult {
 
 extern "C" fn become_tool() -> ! {
     let request = EXEC_REQUEST.0.get();
+    // SAFETY: the launcher is suspended until this process executes the tool or exits, so nothing else uses
+    // the request; its pointers are those that `_start` got from the kernel.
     unsafe {
         if (*request).parent != 0 {
             sys::die_with_parent();

@@ -34,12 +34,18 @@ pub struct Details {
     pub rpc: Option<RpcError>,
 }
 
-/// A JSON-RPC error object.
+/// A JSON-RPC error object; `data` is JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     pub code: i64,
     pub message: String,
     pub data: Option<Payload>,
+}
+
+impl RpcError {
+    pub fn new(code: i64, message: impl Into<String>) -> RpcError {
+        RpcError { code, message: message.into(), data: None }
+    }
 }
 
 impl Error {

@@ -30,7 +30,7 @@ pub enum McpErrorMapping {
     /// A result with `isError: true`: the model can read it and try something else.
     ErrorResult,
     /// A JSON-RPC error with this code: the request itself was wrong.
-    JsonRpc(i32),
+    JsonRpc(i64),
 }
 
 /// One row: a kind and its name in every protocol.
@@ -98,8 +98,14 @@ pub const TABLE: &[ErrorRow] = rows! {
     AuditUnavailable "audit_unavailable": "ToolExecutionError" "EINTERNAL" "internal" ErrorResult, 503 9 true,
         "The audit log cannot be written (often: disk full), so nothing may run.";
     Internal "internal": "ToolExecutionError" "EINTERNAL" "internal" JsonRpc(-32603), 500 10 false,
-        "A fault in Toolyard itself; the audit log has the call under its correlation id.";
+        "A fault in Toolyard itself; the log of `serve` and the audit log have it under the call's id.";
 };
+
+/// The exit code for a wrong command line.
+pub const EXIT_USAGE: u8 = 2;
+/// The exit code of a verification that found damage, such as a broken audit chain. Nothing went wrong with the
+/// command itself, so it is not an error of the table.
+pub const EXIT_DAMAGED: u8 = 11;
 
 impl ErrorKind {
     pub fn row(self) -> &'static ErrorRow {
@@ -154,7 +160,7 @@ mod tests {
             assert!(TYPES.contains(&row.error_type), "{}", row.error_type);
             assert!(CODES.contains(&row.code), "{}", row.code);
             assert!(CATEGORIES.contains(&row.category), "{}", row.category);
-            assert!(row.exit != 0 && row.exit != 2, "exit {} is taken", row.exit);
+            assert!(![0, EXIT_USAGE, EXIT_DAMAGED].contains(&row.exit), "exit {} is taken", row.exit);
             assert!((400..600).contains(&row.http));
         }
     }

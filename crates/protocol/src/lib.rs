@@ -2,8 +2,9 @@
 //!
 //! This crate does no I/O, knows no async runtime and parses no bytes; `wire` turns bytes into these types.
 
+pub mod base64;
 pub mod batch;
-pub mod blob;
+mod blob;
 pub mod call;
 pub mod caller;
 pub mod check;
@@ -14,6 +15,7 @@ pub mod event;
 pub mod hash;
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod name;
 pub mod outcome;
 pub mod payload;

@@ -9,6 +9,9 @@ mod dialog;
 mod host;
 pub mod http;
 pub mod interpreter;
+#[cfg(test)]
+#[path = "../../../tests/require.rs"]
+mod require;
 pub mod sandbox_builder;
 pub mod secrets;
 pub mod uv;

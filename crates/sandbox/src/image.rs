@@ -3,16 +3,16 @@
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::fds::{above_stdio, check};
-
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use toolyard_launcher::IMAGE as LAUNCHER;
-/// Not yet in every libc; kernels before 6.3 return EINVAL.
-const MFD_EXEC: libc::c_uint = 0x10;
+
+use super::fds::above_stdio;
 
 pub struct Image {
     pub path: CString,
@@ -23,19 +23,18 @@ pub struct Image {
 impl Image {
     /// A sealed memfd: its content cannot be changed, and no file is left behind.
     pub fn in_memory() -> io::Result<Image> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        let fd = memfd(flags | MFD_EXEC).or_else(|e| match e.raw_os_error() {
-            Some(libc::EINVAL) => memfd(flags),
-            _ => Err(e),
-        })?;
-        // SAFETY: just created, with no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let memfd = |flags| memfd_create(c"toolyard-launcher", flags);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Kernels before 6.3 do not know the flag.
+        let fd = match memfd(flags | MemfdFlags::EXEC) {
+            Err(Errno::INVAL) => memfd(flags),
+            created => created,
+        }?;
         // It is executed by its number in a child whose low descriptors are already replaced.
         let mut memory = File::from(above_stdio(fd)?);
         memory.write_all(LAUNCHER)?;
-        let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-        // SAFETY: a plain call on our own descriptor.
-        check(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+        let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+        fcntl_add_seals(&memory, seals)?;
         let path = CString::new(format!("/proc/self/fd/{}", memory.as_raw_fd()))?;
         Ok(Image { path, _memory: Some(memory) })
     }
@@ -58,9 +57,4 @@ impl Image {
         fs::rename(&fresh, &path)?;
         Ok(Image { path: CString::new(path.as_os_str().as_bytes())?, _memory: None })
     }
-}
-
-fn memfd(flags: libc::c_uint) -> io::Result<libc::c_int> {
-    // SAFETY: the name is a NUL-terminated literal.
-    check(unsafe { libc::memfd_create(c"toolyard-launcher".as_ptr(), flags) })
 }

@@ -8,6 +8,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Pid, RawPid};
 use tokio::time::{self, Interval, MissedTickBehavior};
 
 use super::Confinement;
@@ -30,12 +32,13 @@ pub struct LimitMonitor {
     memory: Option<u64>,
     cpu: Option<Duration>,
     processes: Option<u64>,
-    launcher: libc::pid_t,
+    launcher: RawPid,
     period: Option<Interval>,
 }
 
 impl LimitMonitor {
-    pub fn new(confinement: &Confinement, launcher: libc::pid_t) -> LimitMonitor {
+    pub fn new(confinement: &Confinement, launcher: Pid) -> LimitMonitor {
+        let launcher = launcher.as_raw_pid();
         let Confinement { memory, cpu, processes, .. } = *confinement;
         let period = match (processes, memory, cpu) {
             (Some(_), _, _) => Some(PROCESS_INTERVAL),
@@ -81,12 +84,12 @@ struct TreeUsage {
     cpu: Duration,
     /// Shared memory is counted once per process.
     resident: u64,
-    pids: Vec<libc::pid_t>,
+    pids: Vec<RawPid>,
 }
 
 impl TreeUsage {
     /// Stops counting above `max_tasks` processes.
-    fn of_tree(launcher: libc::pid_t, max_tasks: Option<u64>) -> TreeUsage {
+    fn of_tree(launcher: RawPid, max_tasks: Option<u64>) -> TreeUsage {
         let max_tasks = max_tasks.map_or(u64::MAX, |limit| limit.saturating_add(LAUNCHER_PROCESSES));
         let mut total = TreeUsage::default();
         let mut left = vec![launcher];
@@ -99,15 +102,13 @@ impl TreeUsage {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
             for thread in threads {
                 let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-                left.extend(
-                    children.split_ascii_whitespace().filter_map(|pid| pid.parse::<libc::pid_t>().ok()),
-                );
+                left.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<RawPid>().ok()));
             }
         }
         total
     }
 
-    fn add(&mut self, pid: libc::pid_t) {
+    fn add(&mut self, pid: RawPid) {
         let Some(stat) =
             fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text))
         else {
@@ -143,24 +144,22 @@ impl Stat {
         // The first field after the name is field 3 in proc(5).
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let ticks = (14..=17).map(number).sum::<Option<u64>>()?;
-        // SAFETY: plain calls.
-        let (per_second, page) =
-            unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
+        let (per_second, page) = (clock_ticks_per_second(), page_size() as u64);
         Some(Stat {
             threads: number(20)?,
-            cpu: Duration::from_millis(ticks * 1000 / (per_second.max(1) as u64)),
-            resident: number(24)?.saturating_mul(page.max(1) as u64),
+            cpu: Duration::from_millis(ticks * 1000 / per_second),
+            resident: number(24)?.saturating_mul(page),
         })
     }
 }
 
-fn pss(pid: libc::pid_t) -> Option<u64> {
+fn pss(pid: RawPid) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-fn resident(pid: libc::pid_t) -> u64 {
+fn resident(pid: RawPid) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::read(&text));
     stat.map_or(0, |stat| stat.resident)
 }
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_tree_of_this_process_is_seen() {
-        let me = std::process::id() as libc::pid_t;
+        let me = std::process::id() as RawPid;
         let seen = TreeUsage::of_tree(me, None);
         assert!(seen.tasks >= 1 && seen.resident > 1 << 20 && seen.pids.contains(&me));
         assert!(seen.proportional_memory() > 0);

@@ -7,12 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
+use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+use toolyard_launcher::record::{self, Record};
+
 use super::image::Image;
 use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
 use super::start::flags;
 use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
-use toolyard_launcher::record::{self, Record};
 
 /// Timeout of one probe.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -113,13 +116,11 @@ fn run_launcher(
     let pid = spawn_args.spawn(&image.path, [&theirs; 4], namespaces)?;
     drop(theirs);
     let reply = receive_record(ours);
-    // SAFETY: our own child, not reaped yet; it exits after its reply.
-    unsafe {
-        if reply.is_err() {
-            libc::kill(pid, libc::SIGKILL);
-        }
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    // It exits after its reply.
+    if reply.is_err() {
+        let _ = kill_process(pid, Signal::KILL);
     }
+    let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
     reply
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::sync::OwnedSemaphorePermit;
 
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -29,7 +30,7 @@ struct State {
 }
 
 struct PendingChild {
-    pid: libc::pid_t,
+    pid: Pid,
     /// A cancelled child holds its permit until it is reaped.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -59,7 +60,7 @@ pub struct ReaperHandle(Arc<Shared>);
 
 impl ReaperHandle {
     /// Takes over a launcher that is exiting or has been killed.
-    pub fn reap_later(&self, pid: libc::pid_t, permit: Option<OwnedSemaphorePermit>) {
+    pub fn reap_later(&self, pid: Pid, permit: Option<OwnedSemaphorePermit>) {
         let mut state = self.0.lock();
         state.pending.push(PendingChild { pid, _permit: permit });
         state.sweep();
@@ -96,7 +97,7 @@ impl Shared {
 
 impl State {
     fn sweep(&mut self) {
-        // SAFETY: a plain call; each pid is our own child and only reaped here. An error means it is gone.
-        self.pending.retain(|w| unsafe { libc::waitpid(w.pid, std::ptr::null_mut(), libc::WNOHANG) } == 0);
+        // Each pid is our own child and only reaped here. An error means it is gone.
+        self.pending.retain(|w| matches!(waitpid(Some(w.pid), WaitOptions::NOHANG), Ok(None)));
     }
 }

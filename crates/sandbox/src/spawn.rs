@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use rustix::process::Pid;
+
 use super::{ChildError, Command};
 
 /// A validated command as C strings.
@@ -43,7 +45,7 @@ impl SpawnArgs {
         image: &CStr,
         fds: [&OwnedFd; 4],
         namespaces: Vec<(&OwnedFd, i32)>,
-    ) -> io::Result<libc::pid_t> {
+    ) -> io::Result<Pid> {
         let passed = fds.into_iter().zip(0..).chain(namespaces).collect::<Vec<_>>();
         let actions = Actions::new(&passed, &self.cwd)?;
         let attributes = Attributes::new()?;
@@ -54,7 +56,7 @@ impl SpawnArgs {
             let (actions, attributes) = (actions.0.as_ptr(), attributes.0.as_ptr());
             libc::posix_spawn(&mut pid, image.as_ptr(), actions, attributes, argv.as_ptr(), env.as_ptr())
         })?;
-        Ok(pid)
+        Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -67,10 +69,12 @@ impl Actions {
         check_errno(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         let mut actions = Actions(actions);
         for (fd, target) in fds {
+            // SAFETY: initialised above.
             check_errno(unsafe {
                 libc::posix_spawn_file_actions_adddup2(actions.0.as_mut_ptr(), fd.as_raw_fd(), *target)
             })?;
         }
+        // SAFETY: initialised above; the path ends in NUL and is copied.
         check_errno(unsafe {
             libc::posix_spawn_file_actions_addchdir_np(actions.0.as_mut_ptr(), cwd.as_ptr())
         })?;
@@ -99,6 +103,7 @@ impl Attributes {
         let flags = libc::POSIX_SPAWN_SETSIGDEF as libc::c_short
             | libc::POSIX_SPAWN_SETSIGMASK as libc::c_short
             | libc::POSIX_SPAWN_SETSID;
+        // SAFETY: `sigfillset` initialises the set, which is copied; `attributes` were initialised above.
         unsafe {
             libc::sigfillset(every.as_mut_ptr());
             check_errno(libc::posix_spawnattr_setsigdefault(attributes.0.as_mut_ptr(), every.as_ptr()))?;

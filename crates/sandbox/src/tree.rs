@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OwnedSemaphorePermit;
@@ -22,7 +24,7 @@ pub struct ProcessTree {
 
 /// Dropped after `control`, so that the launcher is already exiting when the reaper takes it.
 struct Guard {
-    pid: libc::pid_t,
+    pid: Pid,
     reaper: ReaperHandle,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -31,7 +33,7 @@ impl ProcessTree {
     /// `control` must be registered before the launcher is started, because nothing may fail afterwards.
     pub fn new(
         control: AsyncFd<OwnedFd>,
-        pid: libc::pid_t,
+        pid: Pid,
         reaper: ReaperHandle,
         permit: OwnedSemaphorePermit,
         on_listener: Option<OnListener>,
@@ -45,14 +47,14 @@ impl ProcessTree {
         fds::register(control, Interest::READABLE)
     }
 
-    pub fn launcher(&self) -> libc::pid_t {
+    pub fn launcher(&self) -> Pid {
         self.guard.pid
     }
 
     /// Kills the tree; its record can still be received with [`ProcessTree::wait`].
     pub fn kill(&self) {
-        // SAFETY: a plain call on our own socket. It fails only if the launcher has already exited.
-        unsafe { libc::shutdown(self.control.get_ref().as_raw_fd(), libc::SHUT_WR) };
+        // It fails only if the launcher has already exited.
+        let _ = shutdown(self.control.get_ref(), Shutdown::Write);
     }
 
     /// Waits until the tree is dead. `None` if the launcher exited without sending a record. Cancel-safe.

@@ -5,10 +5,12 @@
 //! mount of this machine has changed since.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::TreeLevel;
 use super::image::Image;
@@ -102,9 +104,8 @@ impl PoolState {
 
     fn clear_if_mounts_changed(&mut self) -> bool {
         let Some(mounts) = &self.mounts else { return false };
-        let mut poll = libc::pollfd { fd: mounts.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
-        // SAFETY: one entry, which outlives the call. The kernel reports each change once.
-        let changed = unsafe { libc::poll(&mut poll, 1, 0) } != 0;
+        // The kernel reports each change once.
+        let changed = poll(&mut [PollFd::new(mounts, PollFlags::PRI)], Some(&Timespec::default())) != Ok(0);
         if changed {
             self.views.clear();
         }

@@ -6,6 +6,9 @@
     reason = "a test states what it expects, in its helpers too"
 )]
 
+#[path = "../../../tests/require.rs"]
+mod require;
+
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -17,12 +20,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
+use require::require;
+use rustix::process::geteuid;
 use toolyard_sandbox::{
     ChildError, Command, Confinement, Exchange, Finished, Launcher, Network, SandboxLevel,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const PYTHON: &str = "/usr/bin/python3";
+const NOT_FULL: &str = "namespaces are refused, so that the full level is not tested";
 
 /// A yard with a tool's folder, a writable folder and a state folder, and a private folder beside the yard.
 struct Yard {
@@ -57,6 +63,7 @@ impl Yard {
     /// The sandbox levels that this machine supports.
     fn levels(&self) -> Vec<SandboxLevel> {
         let here = self.launcher.sandbox_level();
+        require(here == SandboxLevel::Full, NOT_FULL);
         let levels: Vec<_> =
             [SandboxLevel::Full, SandboxLevel::Landlock].into_iter().filter(|level| *level <= here).collect();
         assert!(!levels.is_empty(), "this machine supports no sandbox level");
@@ -170,7 +177,7 @@ async fn no_attack_succeeds() {
 #[tokio::test]
 async fn at_the_full_level_names_outside_do_not_exist() {
     let yard = Yard::new();
-    if yard.launcher.sandbox_level() < SandboxLevel::Full {
+    if !require(yard.launcher.sandbox_level() == SandboxLevel::Full, NOT_FULL) {
         return;
     }
     let script = "ls -A $OUTER; ls -A .toolyard; ls -A /root /home /mnt /work 2>/dev/null; ls /proc >/tmp/seen; grep -cE '^[0-9]+$' /tmp/seen";
@@ -220,7 +227,7 @@ async fn without_its_complete_sandbox_a_program_is_not_started() {
             assert!(matches!(error, ChildError::Confinement { .. }), "{level}: {error}");
         }
     }
-    if yard.launcher.sandbox_level() == SandboxLevel::Full {
+    if require(yard.launcher.sandbox_level() == SandboxLevel::Full, NOT_FULL) {
         // Detected only in the launcher: the working directory is not in the view.
         let blind = Confinement { read: Vec::new(), ..yard.confinement(SandboxLevel::Full) };
         let mut command = yard.command(blind, "/bin/sh", &["-c", "touch data/begun"]);
@@ -292,13 +299,8 @@ async fn a_setuid_program_gains_nothing() {
     let source = yard.path("yard/suid.c");
     fs::write(&source, "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"%d %d\\n\", geteuid(), getuid()); }").unwrap();
     let program = yard.path("yard/tools/suid");
-    if !process::Command::new("cc")
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .status()
-        .is_ok_and(|status| status.success())
-    {
+    let compiled = process::Command::new("cc").arg(&source).arg("-o").arg(&program).status();
+    if !require(compiled.is_ok_and(|status| status.success()), "there is no C compiler") {
         return;
     }
     // Owned by another user where that is permitted.
@@ -381,7 +383,7 @@ async fn a_disk_filler_is_limited_to_its_own_space() {
 #[tokio::test]
 async fn with_a_host_list_only_the_proxy_is_reachable() {
     let yard = Yard::new();
-    if yard.launcher.sandbox_level() < SandboxLevel::Full {
+    if !require(yard.launcher.sandbox_level() == SandboxLevel::Full, NOT_FULL) {
         return;
     }
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -440,8 +442,7 @@ for family, kind, protocol in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_
 /// Runs the same tests as an unprivileged user.
 #[test]
 fn all_this_holds_for_an_ordinary_user_too() {
-    // SAFETY: a plain call.
-    if unsafe { libc::geteuid() } != 0 {
+    if !require(geteuid().is_root(), "the tests do not run as root, so that no other user is tested") {
         return;
     }
     let status = process::Command::new("setpriv")

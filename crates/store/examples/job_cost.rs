@@ -237,8 +237,6 @@ fn verdict(held: bool) -> &'static str {
 }
 
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the struct it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use toolyard_engine::stores::{JobEnd, NewJob, StoreError};
-use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::json::Object;
 use toolyard_protocol::{Id, JobState, Progress, Timestamp};
 
 pub const STATE_CHANGED: &str = "job_state_changed";
@@ -13,31 +13,28 @@ const MESSAGE_MAX: usize = 1024;
 /// `{"job_id", "tool", "state"}`.
 pub fn state_changed(id: Id, tool: &str, state: JobState) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    open(&mut out, id);
-    out.extend_from_slice(b",\"tool\":");
-    push_json_string(&mut out, tool);
-    out.extend_from_slice(b",\"state\":\"");
-    out.extend_from_slice(state.as_str().as_bytes());
-    out.extend_from_slice(b"\"}");
+    let mut object = Object::new(&mut out);
+    object.text("job_id", id.text().as_str()).text("tool", tool).text("state", state.as_str());
+    object.end();
     out
 }
 
 /// `{"job_id", "percent", "message"}`; the message is left out when there is none.
 pub fn progress(id: Id, progress: &Progress) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    open(&mut out, id);
+    let mut object = Object::new(&mut out);
     // The debug form of a finite float is valid JSON and never looks like an integer.
-    out.extend_from_slice(format!(",\"percent\":{:?}", percent(progress)).as_bytes());
+    let percent = format!("{:?}", percent(progress));
+    object.text("job_id", id.text().as_str()).raw("percent", percent.as_bytes());
     if let Some(message) = &progress.message {
-        out.extend_from_slice(b",\"message\":");
         if message.len() <= MESSAGE_MAX {
-            push_json_string(&mut out, message);
+            object.text("message", message);
         } else {
             let short = &message[..message.floor_char_boundary(MESSAGE_MAX)];
-            push_json_string(&mut out, &format!("{short}…"));
+            object.text("message", &format!("{short}…"));
         }
     }
-    out.push(b'}');
+    object.end();
     out
 }
 
@@ -113,12 +110,6 @@ pub fn check_cursor(cursor: u64, oldest: u64, newest: u64) -> Result<(), StoreEr
 pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     Timestamp::from_unix_ms(now.unix_ms().saturating_add(ttl).min(i64::MAX as u64))
-}
-
-fn open(out: &mut Vec<u8>, id: Id) {
-    out.extend_from_slice(b"{\"job_id\":\"");
-    out.extend_from_slice(id.text().as_str().as_bytes());
-    out.push(b'"');
 }
 
 fn percent(progress: &Progress) -> f64 {

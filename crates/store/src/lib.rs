@@ -9,6 +9,9 @@ mod bucket;
 pub mod faults;
 mod full_text;
 mod job_rules;
+#[cfg(test)]
+#[path = "../../../tests/require.rs"]
+mod require;
 pub mod sqlite;
 #[cfg(any(test, feature = "testing"))]
 pub mod suite;

@@ -43,6 +43,8 @@ fn main() -> Result<ExitCode, BoxError> {
     validation(&mut table)?;
     cold_call(&mut table)?;
     thousand_files(&mut table)?;
+    let log = tracing_subscriber::fmt().with_writer(std::io::sink).finish();
+    tracing::subscriber::with_default(log, || pipeline(&mut table, "pipeline, calls logged", false, 12.0))?;
     println!("{}", if table.broken == 0 { "every budget is met" } else { "a budget is exceeded" });
     Ok(ExitCode::from(u8::from(check && table.broken > 0)))
 }
@@ -127,7 +129,7 @@ fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
         events: Arc::new(events),
         codec: Arc::new(toolyard_wire::outcome::JsonOutcomeCodec),
         clock: Arc::new(SystemClock),
-        options: jobs::Options::default(),
+        options: jobs::Options::default().into(),
     };
     Ok(Jobs::open(state, new_id(&SystemClock, &SystemRandom), parts)?)
 }
@@ -384,10 +386,9 @@ fn measure(runs: u32, mut run: impl FnMut() -> Result<(), BoxError>) -> Result<C
 
 /// User and system time of this process, all its threads, and every descendant that was waited for.
 fn cpu_time() -> Duration {
-    let mut own = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: an all-zero rusage is valid, and both calls only write into what they are given.
+    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // SAFETY: an all-zero rusage is valid, and the call only writes into it.
     let children = unsafe {
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut own);
         let mut children = std::mem::zeroed::<libc::rusage>();
         libc::getrusage(libc::RUSAGE_CHILDREN, &mut children);
         children

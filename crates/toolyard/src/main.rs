@@ -3,6 +3,10 @@
 mod cli;
 mod commands;
 mod config;
+mod find_yard;
+mod input;
+mod live_config;
+mod log;
 mod memory;
 mod output;
 mod progress;
@@ -14,6 +18,7 @@ mod terminal_caller;
 mod wiring;
 
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 
 /// Measured with callgrind: the system allocator took an eighth of the instructions of an MCP call.
@@ -34,11 +39,7 @@ fn main() -> ExitCode {
 /// A crash must not write secrets to disk; child processes inherit the limit. The limit is 1, not 0, because
 /// only at 1 does the kernel skip a `core_pattern` pipe handler too.
 fn forbid_core_dumps() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls use `limit` alone. Lowering a limit can't fail.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
-        let most = limit.rlim_max.min(1);
-        libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: most, rlim_max: most });
-    }
+    let most = Some(getrlimit(Resource::Core).maximum.map_or(1, |most| most.min(1)));
+    // Lowering a limit can't fail.
+    let _ = setrlimit(Resource::Core, Rlimit { current: most, maximum: most });
 }

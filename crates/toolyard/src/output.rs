@@ -13,7 +13,13 @@ pub fn line(bytes: impl AsRef<[u8]>) {
 /// Writes to stdout as it is.
 pub fn raw(bytes: impl AsRef<[u8]>) {
     let mut out = std::io::stdout().lock();
-    let Err(error) = out.write_all(bytes.as_ref()).and_then(|()| out.flush()) else { return };
+    if let Err(error) = out.write_all(bytes.as_ref()).and_then(|()| out.flush()) {
+        end_unwritten(&error);
+    }
+}
+
+/// Ends the program because stdout cannot be written.
+pub fn end_unwritten(error: &std::io::Error) -> ! {
     // A closed stdout means that the reader has what it wanted; anything else loses output.
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         std::process::exit(0);
@@ -32,9 +38,14 @@ pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
     (tokio::io::stdin(), tokio::io::stdout())
 }
 
-/// Writes to stderr.
+/// Writes a line to stderr.
 pub fn note(text: impl AsRef<str>) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+    raw_note([text.as_ref().as_bytes(), b"\n"].concat());
+}
+
+/// Writes to stderr as it is. There is no other place to report that it cannot be written.
+pub fn raw_note(bytes: impl AsRef<[u8]>) {
+    let _ = std::io::stderr().lock().write_all(bytes.as_ref());
 }
 
 /// Writes a prompt to stderr, without a newline.

@@ -1,13 +1,27 @@
-//! Client for the HTTP API (`/v1/`) of the server given with `--url`.
+//! Client for the server given with `--url`: its HTTP API (`/v1/`), and MCP for prompts and resources.
 
 use bytes::Bytes;
 use reqwest::{Client, Method, Url};
 use std::time::Duration;
+use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Wait};
+use toolyard_wire::mcp::client::{self, ClientRequest};
 use toolyard_wire::{envelope, outcome};
 
 /// The largest response body that is read, in bytes.
 const MAX_RESPONSE: usize = 256 << 20;
+
+/// The most items of a list that are read.
+const MAX_ITEMS: usize = 1_000_000;
+
+/// The value of `--url`.
+pub fn parse_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    match url.scheme() {
+        "http" | "https" if !url.cannot_be_a_base() => Ok(url),
+        _ => Err("only http and https addresses are supported, such as http://127.0.0.1:3333".to_owned()),
+    }
+}
 
 pub struct Remote {
     base: Url,
@@ -24,15 +38,7 @@ pub struct RemoteCall<'a> {
 }
 
 impl Remote {
-    pub fn new(url: &str) -> Result<Remote, Error> {
-        let wrong = |what: String| {
-            Error::new(ErrorKind::InvalidInput, format!("--url {url:?}: {what}"))
-                .hint("for example --url http://127.0.0.1:3333")
-        };
-        let base = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            return Err(wrong("only http and https addresses are supported".to_owned()));
-        }
+    pub fn new(base: Url) -> Result<Remote, Error> {
         // Fails only when a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder()
@@ -41,7 +47,9 @@ impl Remote {
             // Arguments are sent to this server only.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10));
-        let client = builder.build().map_err(|error| wrong(error.to_string()))?;
+        let client = builder.build().map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the HTTP client cannot start: {error}"))
+        })?;
         Ok(Remote { base, client })
     }
 
@@ -73,6 +81,48 @@ impl Remote {
             Some(error) => Ok(Outcome::failure(error)),
             None => Err(self.unexpected_response(status)),
         })
+    }
+
+    /// The raw result of an MCP request. `name` is the prompt or the resource that it concerns.
+    pub async fn mcp(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        params: &[(&str, &[u8])],
+    ) -> Result<Bytes, Error> {
+        let ClientRequest { body, headers } = ClientRequest::new(method, name, params);
+        let mut request = self.client.post(self.address(&["mcp"], &[])?);
+        request = request.header("content-type", "application/json").header("accept", "application/json");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let (status, body) = self.send(request.body(body)).await?;
+        // Errors come with a status of their own, but with a JSON-RPC body.
+        client::read_response(&body).map_err(|error| match error.kind {
+            ErrorKind::InvalidOutput => self.unexpected_response(status),
+            _ => error,
+        })
+    }
+
+    /// Every page of an MCP list, each item as raw JSON.
+    pub async fn mcp_list(&self, method: &str, member: &str) -> Result<Vec<Bytes>, Error> {
+        let (mut all, mut cursor) = (Vec::new(), None::<String>);
+        loop {
+            let mut raw = Vec::new();
+            push_json_string(&mut raw, cursor.as_deref().unwrap_or_default());
+            let params = [("cursor", raw.as_slice())];
+            let given = if cursor.is_some() { &params[..] } else { &[] };
+            let (items, next) = client::read_page(&self.mcp(method, None, given).await?, member)?;
+            all.extend(items);
+            if all.len() > MAX_ITEMS {
+                let message = format!("the list of {} is over {MAX_ITEMS} items", self.base);
+                return Err(Error::new(ErrorKind::OutputTooLarge, message));
+            }
+            if next.is_none() || next == cursor {
+                return Ok(all);
+            }
+            cursor = next;
+        }
     }
 
     async fn request(

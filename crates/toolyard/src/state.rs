@@ -33,7 +33,7 @@ impl StateDir {
         self.dir.join(DATABASE).exists() || self.dir.join(BLOBS).exists()
     }
 
-    pub fn lazy_jobs(self: &Arc<Self>, options: jobs::Options) -> LazyJobs {
+    pub fn lazy_jobs(self: &Arc<Self>, options: jobs::SharedOptions) -> LazyJobs {
         let state = self.clone();
         LazyJobs::new(move || state.open_jobs(options.clone()))
     }
@@ -49,7 +49,7 @@ impl StateDir {
         Lazy::new(move || Ok(Arc::new(sqlite::Limits::new(state.database()?)) as Arc<dyn LimitStore>))
     }
 
-    pub fn open_jobs(&self, options: jobs::Options) -> Result<Arc<Jobs>, Error> {
+    pub fn open_jobs(&self, options: jobs::SharedOptions) -> Result<Arc<Jobs>, Error> {
         let database = self.database()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = sqlite::Events::new(database.clone(), sqlite::RING);

@@ -1,6 +1,7 @@
 //! Reads a line from the terminal without echo.
 
 use crate::output;
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use std::io::{self, BufRead};
 
 /// Reads until Enter. Ctrl-C is an error; the terminal settings are restored in every case.
@@ -25,31 +26,23 @@ pub fn read_hidden_line(question: &str) -> io::Result<String> {
 const INTERRUPT: u8 = 3;
 
 /// The terminal without echo, until dropped.
-struct EchoOff(libc::termios);
+struct EchoOff(Termios);
 
 impl EchoOff {
     fn start() -> io::Result<EchoOff> {
-        // SAFETY: a termios of zeros is a valid value, and the call fills it in.
-        let mut before: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: stdin is open and the pointer is valid for the call.
-        if unsafe { libc::tcgetattr(libc::STDIN_FILENO, &mut before) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut quiet = before;
+        let before = tcgetattr(io::stdin())?;
+        let mut quiet = before.clone();
         // Without ISIG, Ctrl-C ends the line instead of the process, so that the echo is always restored.
-        quiet.c_lflag &= !(libc::ECHO | libc::ISIG);
-        quiet.c_cc[libc::VEOL] = INTERRUPT;
-        // SAFETY: as above.
-        if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &quiet) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
+        quiet.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &quiet)?;
         Ok(EchoOff(before))
     }
 }
 
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        // SAFETY: as above; if it fails there is nothing left to do.
-        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &self.0) };
+        // If it fails there is nothing left to do.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
     }
 }

@@ -1,36 +1,73 @@
 //! Builds a yard from its parts: configuration, host, launcher, loader, audit log, engine.
 
-use crate::config::Config;
+use crate::config::{Config, unknown_variables};
+use crate::find_yard;
+use crate::live_config::{ConfigParts, ConfigSource, LiveConfig};
+use crate::log;
 use crate::reload;
 use crate::state::StateDir;
+use reqwest::Url;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use toolyard_edges::{self as edges, Mcp, McpOptions};
-use toolyard_engine::clock::{Random, SystemClock, SystemRandom};
-use toolyard_engine::jobs::{Jobs, LazyJobs};
-use toolyard_engine::{CallLimit, Candidate, Engine, Registry, Snapshot};
+use toolyard_engine::clock::{Random, SystemClock, SystemRandom, new_id};
+use toolyard_engine::jobs::{Jobs, LazyJobs, SharedOptions};
+use toolyard_engine::{CallLimit, Candidate, Engine, Registry, Severity, Snapshot};
 use toolyard_formats::redact::by_name::View;
+use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::Host;
-use toolyard_runtimes::builtin::{self, Services, YardFiles};
+use toolyard_runtimes::builtin::{self, Group, Services, YardFiles};
 use toolyard_sandbox::Launcher;
 use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
-use toolyard_yard::{Loader, PromptIndex, PromptService, SandboxPolicy, resources};
+use toolyard_yard::{LoadSettings, Loader, PromptIndex, PromptService, resources};
 
 /// Options of every command: the yard or the server, and the output format.
 pub struct GlobalOptions {
+    /// The yard that was named; without one, the yard that holds the current folder.
     pub yard: Option<PathBuf>,
     /// Address of a running server to use instead of a yard.
-    pub url: Option<String>,
+    pub url: Option<Url>,
     pub json: bool,
+}
+
+impl GlobalOptions {
+    /// The option that names the same yard, for a command that the user can run next.
+    pub fn yard_option(&self) -> String {
+        self.yard.as_ref().map_or(String::new(), |yard| format!(" --yard {}", yard.display()))
+    }
+
+    /// The folder of the yard.
+    pub fn root(&self) -> Result<PathBuf, Error> {
+        let Some(path) = &self.yard else {
+            let here = std::env::current_dir().map_err(|error| {
+                Error::new(ErrorKind::Unavailable, format!("the current folder cannot be found: {error}"))
+            })?;
+            return find_yard::find(&here, std::env::home_dir().as_deref());
+        };
+        let root = std::fs::canonicalize(path).map_err(|error| {
+            let message = format!("the yard {} cannot be opened: {error}", path.display());
+            Error::new(ErrorKind::ResourceNotFound, message).hint("create one with 'toolyard init DIR'")
+        })?;
+        if !root.is_dir() {
+            let message = format!("the yard {} is not a folder", path.display());
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        Ok(root)
+    }
 }
 
 /// A yard with its configuration, ready to load.
 pub struct Yard {
     pub root: PathBuf,
     pub state: PathBuf,
+    /// The configuration at the start.
     pub config: Arc<Config>,
+    pub live_config: LiveConfig,
+    pub source: Arc<ConfigSource>,
+    /// What a changed configuration reaches.
+    pub parts: Arc<ConfigParts>,
     pub loader: Arc<Loader>,
     /// Filled by [`Yard::engine`].
     registry: Arc<Registry>,
@@ -39,55 +76,67 @@ pub struct Yard {
     /// Built-in tools that are enabled.
     pub builtins: Vec<Candidate>,
     pub prompts: Arc<PromptIndex>,
-    /// Dependencies of the built-in tools and resources.
-    services: Arc<Services>,
+    purpose: Purpose,
+}
+
+/// What a yard is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Run,
+    Look,
 }
 
 impl Yard {
-    /// Opens the yard named on the command line, else the current folder.
+    /// Opens the yard to run something in it.
     pub fn open(global: &GlobalOptions) -> Result<Yard, Error> {
         Yard::open_with(global, |_| {})
     }
 
     /// Like [`Yard::open`]; `change` applies command-line flags to the configuration.
-    pub fn open_with(global: &GlobalOptions, change: impl FnOnce(&mut Config)) -> Result<Yard, Error> {
-        let path = global.yard.as_deref().unwrap_or(Path::new("."));
-        let root = std::fs::canonicalize(path).map_err(|error| {
-            Error::new(
-                ErrorKind::FileNotFound,
-                format!("the yard {} cannot be opened: {error}", path.display()),
-            )
-            .hint("create one with 'toolyard init DIR'")
-        })?;
-        if !root.is_dir() {
-            return Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("the yard {} is not a folder", path.display()),
-            ));
-        }
+    pub fn open_with(
+        global: &GlobalOptions,
+        change: impl Fn(&mut Config) + Send + Sync + 'static,
+    ) -> Result<Yard, Error> {
+        Yard::of(global.root()?, Purpose::Run, change)
+    }
+
+    /// Opens the yard to look at it: nothing runs, and no state is created.
+    pub fn look(global: &GlobalOptions) -> Result<Yard, Error> {
+        Yard::look_at(global.root()?)
+    }
+
+    /// Like [`Yard::look`], for any folder.
+    pub fn look_at(root: PathBuf) -> Result<Yard, Error> {
+        Yard::of(root, Purpose::Look, |_| {})
+    }
+
+    fn of(
+        root: PathBuf,
+        purpose: Purpose,
+        change: impl Fn(&mut Config) + Send + Sync + 'static,
+    ) -> Result<Yard, Error> {
         let env: Vec<_> = std::env::vars_os().collect();
-        let mut config = Config::load(&root, &env)?;
-        change(&mut config);
-        let config = Arc::new(config);
+        // Without the secrets, which are not configuration.
+        let variables =
+            env.iter().filter(|(name, _)| !name.as_encoded_bytes().starts_with(VARIABLE_PREFIX.as_bytes()));
+        let source =
+            ConfigSource { root: root.clone(), env: variables.cloned().collect(), flags: Box::new(change) };
+        let config = Arc::new(source.load()?);
+        for warning in unknown_variables(&env) {
+            log::problem(Severity::Warning, &warning);
+        }
         let state = config.state_dir(&root);
-        let launcher = Launcher::new(&state).map_err(|error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("the launcher for child processes cannot be prepared: {error}"),
-            )
-            .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
-        })?;
-        let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher));
-        let limits = config.limits.defaults();
-        let sandbox_policy =
-            SandboxPolicy { level: config.sandbox.level, when_unavailable: config.sandbox.when_unavailable };
-        let loader = Loader::new(root.clone(), state.clone(), host, launcher, limits, sandbox_policy);
+        let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher(&state, purpose)?));
+        let LoadSettings { defaults, sandbox_policy } = config.load_settings();
+        let loader = Loader::new(root.clone(), state.clone(), host, launcher, defaults, sandbox_policy);
         let registry = Arc::new(Registry::default());
         let state_dir = StateDir::new(state.clone());
-        let jobs = state_dir.lazy_jobs(config.jobs.options());
+        let job_options = SharedOptions::from(config.jobs.options());
+        let jobs = state_dir.lazy_jobs(job_options.clone());
+        let live_config = LiveConfig::new(config.clone());
         let services = Services {
             registry: Arc::downgrade(&registry),
-            config: config.clone(),
+            config: Arc::new(live_config.clone()),
             jobs: jobs.clone(),
             stores: state_dir.lazy_stores(),
             files: YardFiles::new(root.clone(), state.clone()),
@@ -96,8 +145,24 @@ impl Yard {
         };
         let services = Arc::new(services);
         let builtins = builtins(&config, &services)?;
-        let (loader, prompts) = (Arc::new(loader), Arc::default());
-        Ok(Yard { root, state, config, loader, registry, jobs, state_dir, builtins, prompts, services })
+        let (loader, prompts, source) = (Arc::new(loader), Arc::default(), Arc::new(source));
+        let resources = OnceLock::new();
+        let parts = Arc::new(ConfigParts { job_options, services, state: state.clone(), resources });
+        Ok(Yard {
+            root,
+            state,
+            config,
+            live_config,
+            source,
+            parts,
+            loader,
+            registry,
+            jobs,
+            state_dir,
+            builtins,
+            prompts,
+            purpose,
+        })
     }
 
     pub fn load(&self) -> Snapshot {
@@ -114,6 +179,11 @@ impl Yard {
     /// Loads the tools and builds the engine; creates the state folder.
     pub fn engine(&self) -> Result<Engine, Error> {
         make_state_dir(&self.state)?;
+        self.idle_engine()
+    }
+
+    /// An engine that nothing will run in; it creates nothing.
+    pub fn idle_engine(&self) -> Result<Engine, Error> {
         let clock = Arc::new(SystemClock);
         let random = Arc::new(SystemRandom);
         let options = Options {
@@ -134,16 +204,17 @@ impl Yard {
 
     /// Sources and limits of the resources.
     pub fn resource_setup(&self) -> resources::Setup {
-        resources::Setup {
-            yard: self.root.clone(),
-            state: self.state.clone(),
-            roots: self.config.resources.roots.clone(),
-            max_bytes: self.config.limits.resource(),
-        }
+        self.config.resource_setup(&self.root, &self.state)
     }
 
     pub fn resources(&self, engine: &Arc<Engine>) -> Result<resources::OpenResources, Error> {
-        self.resource_setup().open(engine.clone(), &self.services, &self.config.builtin.on)
+        let mut on = self.config.builtin.on.clone();
+        if self.purpose == Purpose::Look && !self.state_dir.exists() {
+            // Nothing is stored, and opening the stores would create them.
+            on.set(Group::Artifacts, false);
+            on.set(Group::Jobs, false);
+        }
+        self.resource_setup().open(engine.clone(), &self.parts.services, &on)
     }
 
     /// The MCP service over the engine.
@@ -154,9 +225,11 @@ impl Yard {
         opened.reload_on_change(reload::print_problems);
         let services = edges::Services {
             prompts: Arc::new(PromptService::new(self.prompts.clone(), engine.clone())),
-            resources: opened.resources,
+            resources: opened.resources.clone(),
             tasks: Arc::new(self.jobs.clone()),
         };
+        // Set once: a yard is served by one edge.
+        let _ = self.parts.resources.set(opened);
         let server = &self.config.server;
         let options = McpOptions {
             max_sessions: server.max_sessions,
@@ -200,8 +273,25 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
     })
 }
 
+/// Where memory cannot be executed, the launcher is a file. To look, it is needed only while it is probed.
+fn launcher(state: &Path, purpose: Purpose) -> Result<Launcher, Error> {
+    let failed = |error| {
+        let message = format!("the launcher for child processes cannot be prepared: {error}");
+        Error::new(ErrorKind::Unavailable, message)
+            .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
+    };
+    if purpose == Purpose::Run || state.is_dir() {
+        return Launcher::new(state).map_err(failed);
+    }
+    // The name cannot be guessed, so that nobody else can have created the folder.
+    let scratch = std::env::temp_dir().join(format!("toolyard-{}", new_id(&SystemClock, &SystemRandom)));
+    let launcher = Launcher::new(&scratch);
+    let _ = std::fs::remove_dir_all(&scratch);
+    launcher.map_err(failed)
+}
+
 /// The built-in tools enabled in `[builtin]`.
-fn builtins(config: &Arc<Config>, services: &Arc<Services>) -> Result<Vec<Candidate>, Error> {
+pub fn builtins(config: &Config, services: &Arc<Services>) -> Result<Vec<Candidate>, Error> {
     builtin::candidates(services, &config.builtin.on)
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool is invalid: {error}")))
 }

@@ -3,7 +3,7 @@
 use crate::content;
 use bytes::Bytes;
 use std::ops::Range;
-use toolyard_formats::json::{self, ParseError};
+use toolyard_formats::json::{self, Object, ParseError};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, text::escape_control};
 
 /// The contract of a tool's stdin and stdout.
@@ -31,10 +31,10 @@ pub fn request(contract: Contract, arguments: &Payload) -> Bytes {
         Contract::Document => arguments.bytes().clone(),
         Contract::Line => {
             let mut line = Vec::with_capacity(arguments.len() + 16);
-            line.extend_from_slice(b"{\"arguments\":");
             // In valid JSON a raw line break can only be white space between tokens.
-            line.extend(arguments.bytes().iter().map(|&b| if b == b'\n' || b == b'\r' { b' ' } else { b }));
-            line.extend_from_slice(b"}\n");
+            let one_line = arguments.bytes().iter().map(|&b| if b == b'\n' || b == b'\r' { b' ' } else { b });
+            Object::new(&mut line).member("arguments").extend(one_line);
+            line.push(b'\n');
             line.into()
         }
     }

@@ -1,9 +1,10 @@
 //! The result envelope: calls `{tool_name, arguments}` and results `{status, data, error, explanation}`.
 
+use crate::jsonrpc;
 use bytes::Bytes;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::error_table::TABLE;
-use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, RpcError, Status, ToolName, Violation};
+use toolyard_protocol::{Details, Error, ErrorKind, Outcome, Payload, Status, ToolName, Violation};
 
 /// Reads a tool call: exactly two members, a canonical tool name and an object of arguments.
 pub fn read_call(bytes: Bytes) -> Result<(ToolName, Payload), Error> {
@@ -172,20 +173,10 @@ pub fn push_details(out: &mut Vec<u8>, error: &Error) {
         object.raw("tool_details", details.bytes());
     }
     if let Some(rpc) = rpc {
-        push_rpc(object.member("rpc"), rpc);
+        jsonrpc::push_error(object.member("rpc"), rpc);
     }
     if !violations.is_empty() {
         push_violations(object.member("violations"), violations);
-    }
-    object.end();
-}
-
-/// Writes a JSON-RPC error object.
-pub fn push_rpc(out: &mut Vec<u8>, rpc: &RpcError) {
-    let mut object = Object::new(out);
-    object.raw("code", rpc.code.to_string().as_bytes()).text("message", &rpc.message);
-    if let Some(data) = &rpc.data {
-        object.raw("data", data.bytes());
     }
     object.end();
 }

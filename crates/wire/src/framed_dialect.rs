@@ -2,10 +2,9 @@
 //! as they are, framed stdio inside JSON-RPC.
 
 use crate::envelope::push_details;
-use crate::jsonrpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RequestId};
+use crate::jsonrpc::{self, RequestId};
 use toolyard_formats::json::{Object, array};
-use toolyard_protocol::error_table::McpErrorMapping;
-use toolyard_protocol::{Error, ErrorKind, Outcome, PromptPack, PromptSource, ToolSpec};
+use toolyard_protocol::{Error, Outcome, Payload, PromptPack, PromptSource, RpcError, ToolSpec};
 
 /// `{meta: {traceId, durationMs}, body, error, warnings}`.
 pub fn write_envelope(outcome: &Outcome) -> Vec<u8> {
@@ -48,12 +47,8 @@ pub fn write_response(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
     let Some(error) = outcome.error().filter(|_| outcome.data().is_none()) else {
         return jsonrpc::result(id, envelope.len(), |out| out.extend_from_slice(&envelope));
     };
-    let code = match (error.kind, error.kind.row().mcp) {
-        (ErrorKind::InvalidInput | ErrorKind::InputTooLarge, _) => INVALID_PARAMS,
-        (_, McpErrorMapping::JsonRpc(code)) => code,
-        (_, McpErrorMapping::ErrorResult) => INTERNAL_ERROR,
-    };
-    jsonrpc::error(Some(id), code.into(), &error.message, Some(&envelope))
+    let failure = RpcError::new(jsonrpc::code_of(error.kind), &error.message);
+    jsonrpc::error(Some(id), &RpcError { data: Some(Payload::json(envelope)), ..failure })
 }
 
 /// `{body, spec}`.
@@ -141,7 +136,7 @@ fn push_tool(out: &mut Vec<u8>, spec: &ToolSpec) {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use toolyard_protocol::{ErrorKind, Id, Payload};
+    use toolyard_protocol::{ErrorKind, Id};
 
     #[test]
     fn envelopes_are_written_in_the_golden_form() {

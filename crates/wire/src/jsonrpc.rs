@@ -5,13 +5,15 @@
 use bytes::Bytes;
 use std::ops::Range;
 use toolyard_formats::json::{Object, ParseError, Token, Tokenizer};
+use toolyard_protocol::error_table::McpErrorMapping;
 use toolyard_protocol::text::{escape_control, push_json_string};
+use toolyard_protocol::{ErrorKind, Payload, RpcError};
 
-pub const PARSE_ERROR: i32 = -32700;
-pub const INVALID_REQUEST: i32 = -32600;
-pub const METHOD_NOT_FOUND: i32 = -32601;
-pub const INVALID_PARAMS: i32 = -32602;
-pub const INTERNAL_ERROR: i32 = -32603;
+pub const PARSE_ERROR: i64 = -32700;
+pub const INVALID_REQUEST: i64 = -32600;
+pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The maximum number of messages in a batch.
 pub const MAX_BATCH: usize = 100;
@@ -55,8 +57,7 @@ pub struct Response {
 #[derive(Debug)]
 pub struct Reject {
     pub id: Option<RequestId>,
-    pub code: i32,
-    pub message: String,
+    pub error: RpcError,
 }
 
 /// The members of `params` and of its `_meta` as raw JSON. Unknown members are only in `raw`.
@@ -133,8 +134,7 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
         return Err(Reject::invalid(id, "a message has a 'method', or a 'result' or 'error', not both"));
     }
     if index.top("params").is_some_and(|range| body[range.start] != b'{') {
-        let message = "'params' must be an object".to_owned();
-        return Err(Reject { id, code: INVALID_PARAMS, message });
+        return Err(Reject { id, error: RpcError::new(INVALID_PARAMS, "'params' must be an object") });
     }
     let whole = index.top("params").unwrap_or(0..0);
     let params = Params { body: body.clone(), whole, fields: index.params, meta: index.meta };
@@ -271,69 +271,68 @@ fn find(fields: &[(&'static str, Range<usize>)], name: &str) -> Option<Range<usi
 
 impl Reject {
     pub fn invalid(id: Option<RequestId>, message: impl Into<String>) -> Reject {
-        Reject { id, code: INVALID_REQUEST, message: message.into() }
+        Reject { id, error: RpcError::new(INVALID_REQUEST, message) }
     }
 
     fn parse(parse_error: &ParseError) -> Reject {
-        Reject { id: None, code: PARSE_ERROR, message: format!("not valid JSON: {parse_error}") }
+        Reject { id: None, error: RpcError::new(PARSE_ERROR, format!("not valid JSON: {parse_error}")) }
     }
 
     pub fn write(&self) -> Vec<u8> {
-        error(self.id.as_ref(), self.code.into(), &self.message, None)
+        error(self.id.as_ref(), &self.error)
     }
 }
 
 /// A response; `write` appends the result.
 pub fn result(id: &RequestId, capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = Vec::with_capacity(capacity + id.0.len() + 40);
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(&id.0);
-    out.extend_from_slice(b",\"result\":");
-    write(&mut out);
-    out.push(b'}');
-    one_line(&mut out);
-    out
+    message(capacity + id.0.len() + 40, |message| write(message.raw("id", &id.0).member("result")))
 }
 
-/// An error response; `data` is raw JSON.
-pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<&[u8]>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(message.len() + data.map_or(0, <[u8]>::len) + 96);
-    let mut object = Object::new(&mut out);
-    object.text("jsonrpc", "2.0").raw("id", id.map_or(b"null", |id| &id.0));
-    push_error(object.member("error"), code, message, data);
-    object.end();
-    one_line(&mut out);
-    out
+/// An error response.
+pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
+    let capacity = error.message.len() + error.data.as_ref().map_or(0, Payload::len) + 96;
+    message(capacity, |message| {
+        push_error(message.raw("id", id.map_or(b"null", |id| &id.0)).member("error"), error);
+    })
 }
 
 /// Appends an error object.
-pub fn push_error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&[u8]>) {
+pub fn push_error(out: &mut Vec<u8>, error: &RpcError) {
     let mut object = Object::new(out);
-    object.raw("code", code.to_string().as_bytes()).text("message", message);
-    if let Some(data) = data {
-        object.raw("data", data);
+    object.raw("code", error.code.to_string().as_bytes()).text("message", &error.message);
+    if let Some(data) = &error.data {
+        object.raw("data", data.bytes());
     }
     object.end();
 }
 
+/// The JSON-RPC code of an error that cannot be a result.
+pub fn code_of(kind: ErrorKind) -> i64 {
+    match (kind, kind.row().mcp) {
+        (ErrorKind::InvalidInput | ErrorKind::InputTooLarge, _) => INVALID_PARAMS,
+        (_, McpErrorMapping::JsonRpc(code)) => code,
+        (_, McpErrorMapping::ErrorResult) => INTERNAL_ERROR,
+    }
+}
+
 /// A notification; `write` adds the params.
 pub fn notification(method: &str, write: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
-    let mut out = Vec::with_capacity(160);
-    let mut object = Object::new(&mut out);
-    object.text("jsonrpc", "2.0").text("method", method);
-    let mut params = Object::new(object.member("params"));
-    write(&mut params);
-    params.end();
-    object.end();
-    one_line(&mut out);
-    out
+    message(160, |message| write(&mut Object::new(message.text("method", method).member("params"))))
 }
 
 /// A request; `params` is raw JSON.
 pub fn request(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(params.len() + 80);
+    message(params.len() + 80, |message| {
+        message.raw("id", &id.0).text("method", method).raw("params", params);
+    })
+}
+
+/// A message on one line; `write` adds the members after `jsonrpc`.
+pub(crate) fn message(capacity: usize, write: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(capacity);
     let mut object = Object::new(&mut out);
-    object.text("jsonrpc", "2.0").raw("id", &id.0).text("method", method).raw("params", params);
+    object.raw("jsonrpc", b"\"2.0\"");
+    write(&mut object);
     object.end();
     one_line(&mut out);
     out
@@ -469,7 +468,7 @@ mod tests {
         match one(text) {
             Ok(Message::Request(request)) => request,
             Ok(_) => panic!("{text} is no request"),
-            Err(reject) => panic!("{text}: {}", reject.message),
+            Err(reject) => panic!("{text}: {}", reject.error.message),
         }
     }
 
@@ -507,7 +506,7 @@ mod tests {
         for bad in ["1.0", "1e3", "null", "{}", "[]", "true"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{bad},"method":"ping"}}"#);
             let reject = one(&text).err().expect(bad);
-            assert_eq!((reject.code, reject.id), (INVALID_REQUEST, None), "{bad}");
+            assert_eq!((reject.error.code, reject.id), (INVALID_REQUEST, None), "{bad}");
         }
     }
 
@@ -523,7 +522,7 @@ mod tests {
             r#"{"method":"tools/list","params":{"protocol_version":"1.0"}}"#,
             r#"{"jsonrpc":"1.0","method":"initialize","params":{"protocol_version":"1.0"}}"#,
         ] {
-            assert_eq!(one(bad).err().expect(bad).code, INVALID_REQUEST);
+            assert_eq!(one(bad).err().expect(bad).error.code, INVALID_REQUEST);
         }
     }
 
@@ -551,13 +550,13 @@ mod tests {
         ] {
             let shown: String = text.chars().take(60).collect();
             let Err(reject) = one(text) else { panic!("{shown} was accepted") };
-            assert_eq!(reject.code, code, "{shown}");
-            assert!(reject.message.len() < 200);
+            assert_eq!(reject.error.code, code, "{shown}");
+            assert!(reject.error.message.len() < 200);
         }
         let Incoming::One(Err(reject)) = read(&Bytes::from_static(b"{\"jsonrpc\":\"2.0\xff\"}")) else {
             panic!("invalid UTF-8 was accepted")
         };
-        assert_eq!(reject.code, PARSE_ERROR);
+        assert_eq!(reject.error.code, PARSE_ERROR);
     }
 
     #[test]
@@ -599,7 +598,7 @@ mod tests {
             br#"{"jsonrpc":"2.0","id":1,"result":{   }}"#
         );
         assert_eq!(
-            error(None, -32700, "a\nb", Some(b"{}")),
+            error(None, &RpcError { data: Some(Payload::json("{}")), ..RpcError::new(-32700, "a\nb") }),
             br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a\nb","data":{}}}"#
         );
         assert_eq!(

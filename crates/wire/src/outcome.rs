@@ -1,6 +1,7 @@
 //! Lossless encoding of an outcome as one JSON object, for stores and the responses of `/v1/`.
 
-use crate::envelope::{push_rpc, push_violations};
+use crate::envelope::push_violations;
+use crate::jsonrpc;
 use bytes::Bytes;
 use serde::Deserialize;
 use std::time::Duration;
@@ -81,7 +82,7 @@ fn push_error(out: &mut Vec<u8>, error: &Error) {
         object.number("retry_after_ms", after.as_millis() as u64);
     }
     if let Some(rpc) = rpc {
-        push_rpc(object.member("rpc"), rpc);
+        jsonrpc::push_error(object.member("rpc"), rpc);
     }
     if !violations.is_empty() {
         push_violations(object.member("violations"), violations);

@@ -1,7 +1,10 @@
 //! The tool list as JSON: `list --json` and `show --json`.
 
+use crate::jsonrpc;
+use bytes::Bytes;
+use serde::Deserialize;
 use toolyard_formats::json::{self, Object};
-use toolyard_protocol::{Annotations, Payload, ToolSpec};
+use toolyard_protocol::{Annotations, Behavior, Example, Expect, Payload, ToolSpec};
 
 /// One row of the list: a tool, or a tool file that could not be loaded.
 pub struct ToolRow<'a> {
@@ -16,7 +19,7 @@ pub fn write_list(rows: &[ToolRow<'_>]) -> Vec<u8> {
 }
 
 /// A tool as the command line lists it.
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 pub struct ToolSummary {
     pub exposed: Option<String>,
     pub kind: Option<String>,
@@ -29,9 +32,106 @@ pub fn read_list(json: &[u8]) -> Result<Vec<ToolSummary>, String> {
 }
 
 /// The input schema of a tool that [`write_tool`] wrote.
-pub fn input_schema(tool: &bytes::Bytes) -> Option<Payload> {
-    let range = toolyard_formats::json::pointer(tool, "/inputSchema").ok().flatten()?;
-    Some(tool.slice(range)).filter(|raw| raw.as_ref() != b"null").map(Payload::json)
+pub fn input_schema(tool: &Bytes) -> Option<Payload> {
+    member(tool, "/inputSchema").map(Payload::json)
+}
+
+/// A tool as [`write_tool`] writes it; schemas and examples stay raw.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolDetails {
+    pub name: String,
+    pub exposed: String,
+    pub kind: String,
+    pub source: String,
+    pub version: Option<String>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub sandbox: String,
+    pub enabled: bool,
+    pub problems: Vec<String>,
+    pub annotations: Hints,
+    pub limits: LimitDetails,
+    #[serde(default)]
+    pub categories: Vec<String>,
+    #[serde(default)]
+    pub behavior: BehaviorDetails,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hints {
+    pub read_only_hint: Option<bool>,
+    pub destructive_hint: Option<bool>,
+    pub idempotent_hint: Option<bool>,
+    pub open_world_hint: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitDetails {
+    pub timeout_ms: u64,
+    pub input: u64,
+    pub output: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct BehaviorDetails {
+    pub deterministic: bool,
+    pub dialog: bool,
+    pub attached: bool,
+    pub context: bool,
+    pub concurrency: Option<u64>,
+    pub rate: Option<RateDetails>,
+    pub retry: Option<RetryDetails>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateDetails {
+    pub calls: u64,
+    pub per_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryDetails {
+    pub attempts: u64,
+    pub backoff_ms: u64,
+}
+
+/// An example of a tool; inputs and outputs are raw JSON.
+pub struct ExampleDetails {
+    pub name: Option<String>,
+    pub input: Bytes,
+    pub output: Option<Bytes>,
+    pub error: Option<String>,
+}
+
+pub fn read_tool(tool: &[u8]) -> Result<ToolDetails, String> {
+    serde_json::from_slice(tool).map_err(|error| error.to_string())
+}
+
+/// The member of a tool as raw JSON; `None` when it is absent or `null`.
+pub fn member(tool: &Bytes, pointer: &str) -> Option<Bytes> {
+    let range = json::pointer(tool, pointer).ok().flatten()?;
+    Some(tool.slice(range)).filter(|raw| raw.as_ref() != b"null")
+}
+
+pub fn examples(tool: &Bytes) -> Vec<ExampleDetails> {
+    let Some(list) = member(tool, "/examples") else { return Vec::new() };
+    let text = |raw: Bytes| jsonrpc::text(&raw);
+    let read = |range| {
+        let example = list.slice(range);
+        Some(ExampleDetails {
+            name: member(&example, "/name").and_then(text),
+            input: member(&example, "/input")?,
+            output: member(&example, "/output"),
+            error: member(&example, "/error").and_then(text),
+        })
+    };
+    jsonrpc::elements(&list, usize::MAX).unwrap_or_default().into_iter().filter_map(read).collect()
 }
 
 /// The row of `list` with all further details of the tool.
@@ -46,10 +146,13 @@ pub fn write_tool(row: &ToolRow<'_>) -> Vec<u8> {
         limits.number("timeoutMs", spec.limits.timeout.as_millis() as u64);
         limits.number("input", spec.limits.input as u64).number("output", spec.limits.output as u64);
         limits.end();
+        object.texts("categories", spec.about.categories.iter().map(String::as_str));
+        push_behavior(object.member("behavior"), &spec.behavior);
         object.text("digest", &spec.digest.hex());
         for (name, schema) in [("inputSchema", &spec.input_schema), ("outputSchema", &spec.output_schema)] {
             object.raw(name, schema.as_ref().map_or(b"null", |schema| schema.bytes()));
         }
+        object.objects("examples", &spec.examples, push_example);
     }
     object.end();
     out
@@ -66,6 +169,45 @@ fn push_row(object: &mut Object<'_>, row: &ToolRow<'_>) {
     object.text_or_null("timing", row.spec.map(|spec| spec.timing.as_str()));
     object.text_or_null("sandbox", row.spec.map(|spec| spec.sandbox.as_str()));
     object.bool("enabled", row.enabled).texts("problems", row.problems.iter().map(String::as_str));
+}
+
+/// Only what the tool declares.
+fn push_behavior(out: &mut Vec<u8>, behavior: &Behavior) {
+    let mut object = Object::new(out);
+    for (name, declared) in [
+        ("deterministic", behavior.deterministic),
+        ("dialog", behavior.dialog),
+        ("attached", behavior.attached),
+        ("context", behavior.context),
+    ] {
+        if declared {
+            object.bool(name, true);
+        }
+    }
+    if let Some(limit) = behavior.concurrency {
+        object.number("concurrency", limit as u64);
+    }
+    if let Some(rate) = behavior.rate {
+        let mut member = Object::new(object.member("rate"));
+        member.number("calls", rate.calls.into()).number("perMs", rate.per.as_millis() as u64);
+        member.end();
+    }
+    if let Some(retry) = behavior.retry {
+        let mut member = Object::new(object.member("retry"));
+        member.number("attempts", retry.attempts.into());
+        member.number("backoffMs", retry.backoff.as_millis() as u64);
+        member.end();
+    }
+    object.end();
+}
+
+fn push_example(object: &mut Object<'_>, example: &Example) {
+    object.text_or_null("name", example.name.as_deref()).raw("input", example.input.bytes());
+    match &example.expect {
+        Expect::Success => {}
+        Expect::Output(output) => drop(object.raw("output", output.bytes())),
+        Expect::Error(code) => drop(object.text("error", code)),
+    }
 }
 
 fn push_annotations(out: &mut Vec<u8>, annotations: &Annotations) {

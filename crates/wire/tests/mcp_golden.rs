@@ -13,8 +13,9 @@ use toolyard_protocol::{
 use toolyard_wire::framed_dialect;
 use toolyard_wire::jsonrpc::RequestId;
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::initialize::ServerCapabilities;
+use toolyard_wire::mcp::initialize::{Dialect, Handshake, ServerCapabilities};
 use toolyard_wire::mcp::listen::Filter;
+use toolyard_wire::mcp::meta::ClientCapabilities;
 use toolyard_wire::mcp::tasks::TaskView;
 use toolyard_wire::mcp::{
     Revision, completion, initialize, input_requests, listen, lists, notifications, prompts, resources,
@@ -57,7 +58,11 @@ fn compare(name: &str, messages: Vec<(&'static str, Vec<u8>)>) {
 fn v1_dialect() -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::parse(b"\"m\"").unwrap();
     let server_capabilities = ServerCapabilities { resources: true, prompts: false, tasks: true };
-    let mut all = vec![("initialize", v1::write_initialize(&RequestId::none(), server_capabilities))];
+    let v1 = Handshake { dialect: Dialect::V1 { notifications: true }, ..handshake(v1::REVISION) };
+    let mut all = vec![(
+        "initialize",
+        initialize::write_initialize_result(&RequestId::none(), &v1, server_capabilities),
+    )];
     let push = |out: &mut Vec<u8>, spec: &ToolSpec| tools::push_tool(out, spec, v1::REVISION);
     all.push(("tools/list", v1::write_list(&id, &[spec(true), spec(false)], push)));
     all.push(("empty list", v1::write_list(&id, &[], push)));
@@ -120,6 +125,10 @@ fn framed_dialect() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
+fn handshake(revision: Revision) -> Handshake {
+    Handshake { revision, capabilities: ClientCapabilities::default(), dialect: Dialect::Standard }
+}
+
 fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
     let id = RequestId::number(1);
     let server_capabilities = ServerCapabilities { resources: true, prompts: true, tasks: true };
@@ -130,7 +139,10 @@ fn messages(revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
             initialize::write_discover(&id, revision, server_capabilities, cache_policy()),
         ));
     } else {
-        all.push(("initialize", initialize::write_initialize(&id, revision, server_capabilities)));
+        all.push((
+            "initialize",
+            initialize::write_initialize_result(&id, &handshake(revision), server_capabilities),
+        ));
     }
     all.push(("empty result", result::empty(&id, revision)));
     let page = Page {

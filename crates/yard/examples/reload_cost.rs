@@ -91,6 +91,7 @@ fn watched(
             registry.update(loaded.into_snapshot());
             let _ = sender.send(());
         }
+        WatchEvent::Loading => {}
         WatchEvent::Polling(reason) => {
             shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(reason)
         }
@@ -160,8 +161,6 @@ fn report(what: &str, cpu: Duration, budget: Duration) {
 }
 
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a valid timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

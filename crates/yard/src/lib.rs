@@ -1,5 +1,6 @@
 //! Reads and watches the files of a yard: tools, prompts, resources. Nothing here runs a tool.
 
+mod is_yard;
 pub mod kinds;
 pub mod prompts;
 pub mod resources;
@@ -8,6 +9,7 @@ mod testing;
 pub mod tools;
 pub mod watch;
 
+pub use is_yard::is_yard;
 pub use prompts::{Packs, PromptIndex, PromptService};
-pub use tools::{Defaults, Loaded, Loader, SandboxPolicy, WhenUnavailable};
+pub use tools::{Defaults, LoadSettings, Loaded, Loader, SandboxPolicy, WhenUnavailable};
 pub use watch::{WatchEvent, WatchOptions, Watcher};

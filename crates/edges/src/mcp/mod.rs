@@ -12,7 +12,7 @@ mod stateless;
 mod transport;
 
 pub use transport::framed_stdio::serve_framed;
-pub(crate) use transport::http::handle;
+pub(crate) use transport::http::{handle, words};
 pub(crate) use transport::legacy_sse::{open_legacy_stream, post_legacy_message};
 pub use transport::stdio::serve_stdio;
 pub(crate) use transport::websocket::{Upgrade, WebSocketTimeouts, serve_websocket, upgrade};
@@ -59,7 +59,6 @@ pub struct McpOptions {
 pub struct Mcp {
     engine: Arc<Engine>,
     services: Services,
-    server_capabilities: ServerCapabilities,
     options: McpOptions,
     sessions: Sessions,
     parked: ParkedCalls,
@@ -70,15 +69,9 @@ pub struct Mcp {
 
 impl Mcp {
     pub fn new(engine: Arc<Engine>, services: Services, options: McpOptions) -> Arc<Mcp> {
-        let server_capabilities = ServerCapabilities {
-            resources: services.resources.is_available(),
-            prompts: services.prompts.is_available(),
-            tasks: services.tasks.is_available(),
-        };
         Arc::new(Mcp {
             engine,
             services,
-            server_capabilities,
             sessions: Sessions::new(options.max_sessions),
             parked: ParkedCalls::new(options.max_parked),
             options,
@@ -103,6 +96,15 @@ impl Mcp {
         self.parked.clear();
         let sessions = self.sessions.clear();
         wait_until(STOP_TIMEOUT, || !sessions.iter().any(|session| session.is_running())).await;
+    }
+
+    /// What the server offers now; resources and prompts may come and go with the yard's files.
+    fn server_capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
+            resources: self.services.resources.is_available(),
+            prompts: self.services.prompts.is_available(),
+            tasks: self.services.tasks.is_available(),
+        }
     }
 
     /// The resources, for other edges.

@@ -208,6 +208,23 @@ async fn batches_belong_to_one_revision() {
 }
 
 #[tokio::test]
+async fn a_malformed_message_of_a_batch_is_answered_on_a_stream_too() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let session = client.initialize("2025-03-26", json!({})).await;
+    let mut steps = call(1, "steps", json!({}));
+    steps["params"]["_meta"] = json!({"progressToken": "p"});
+    let batch = json!([steps, {"jsonrpc": "2.0", "id": 1.5, "method": "ping"}]);
+    assert!(client.ask(&session, &batch).await.is_stream());
+    let (mut codes, mut results) = (Vec::new(), 0);
+    while let Some(event) = client.event().await {
+        codes.extend(event.json()["error"]["code"].as_i64());
+        results += usize::from(event.json()["id"] == 1);
+    }
+    assert_eq!((codes, results), (vec![-32600], 1));
+}
+
+#[tokio::test]
 async fn the_notification_stream_reports_changes_and_only_the_newest_is_served() {
     let server = Server::start().await;
     let (mut client, mut newer) = (server.client().await, server.client().await);

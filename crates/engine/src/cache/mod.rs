@@ -8,7 +8,7 @@ use crate::stores::{CacheRow, CacheStore};
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use memory::MemoryCache;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_protocol::{Error, Identity, Outcome, Timestamp, ToolSpec};
@@ -58,7 +58,8 @@ pub struct SharedRun {
 
 /// The cache of one process; several processes may share the store behind it.
 pub struct Cache {
-    options: Options,
+    max_bytes: AtomicU64,
+    ttl_ms: AtomicU64,
     clock: Arc<dyn Clock>,
     memory: Mutex<MemoryCache>,
     store: Mutex<Box<dyn CacheStore>>,
@@ -67,20 +68,29 @@ pub struct Cache {
 
 impl Cache {
     pub fn new(store: Box<dyn CacheStore>, options: Options, clock: Arc<dyn Clock>) -> Arc<Cache> {
-        Arc::new(Cache {
-            options,
+        let (max_bytes, ttl_ms) = (AtomicU64::new(0), AtomicU64::new(0));
+        let cache = Cache {
+            max_bytes,
+            ttl_ms,
             clock,
             memory: Mutex::default(),
             store: Mutex::new(store),
             in_flight: Mutex::default(),
-        })
+        };
+        cache.set_options(options);
+        Arc::new(cache)
+    }
+
+    /// Holds for results stored earlier too.
+    pub fn set_options(&self, options: Options) {
+        self.max_bytes.store(options.max_bytes, Ordering::Relaxed);
+        self.ttl_ms.store(options.ttl.as_millis() as u64, Ordering::Relaxed);
     }
 
     pub fn get(&self, key: &Key) -> Option<Outcome> {
         let now = self.clock.now().unix_ms();
-        let fresh = |created: u64| {
-            now.saturating_sub(created) < self.options.ttl.as_millis() as u64 && created <= now
-        };
+        let ttl = self.ttl_ms.load(Ordering::Relaxed);
+        let fresh = |created: u64| now.saturating_sub(created) < ttl && created <= now;
         if let Some((created, outcome)) = lock(&self.memory).get(key) {
             return fresh(created).then_some(outcome);
         }
@@ -101,11 +111,11 @@ impl Cache {
     /// Stores a success. With a full disk or a locked file, nothing is stored.
     pub fn put(&self, key: &Key, outcome: &Outcome) {
         let now = self.clock.now().unix_ms();
-        let oldest = now.saturating_sub(self.options.ttl.as_millis() as u64);
+        let oldest = now.saturating_sub(self.ttl_ms.load(Ordering::Relaxed));
         lock(&self.memory).put(*key, now, outcome);
         let (created, oldest) = (Timestamp::from_unix_ms(now), Timestamp::from_unix_ms(oldest));
         let row = CacheRow { created, data: outcome.data().cloned(), content: outcome.content().cloned() };
-        lock(&self.store).put(&key.0, row, self.options.max_bytes, oldest);
+        lock(&self.store).put(&key.0, row, self.max_bytes.load(Ordering::Relaxed), oldest);
     }
 
     /// Joins the running call with this key, or starts one. It runs while any caller waits for it.

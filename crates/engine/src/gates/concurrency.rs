@@ -3,6 +3,7 @@
 
 use crate::execute::Execution;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolyard_protocol::{Behavior, Error, ErrorKind};
@@ -11,34 +12,52 @@ use toolyard_protocol::{Behavior, Error, ErrorKind};
 const MAX_WAITING: usize = 1000;
 
 /// The permit must be held until the call ends.
-pub fn acquire(limit: &CallLimit, execution: &Execution<'_>) -> Result<Option<OwnedSemaphorePermit>, Error> {
+pub fn acquire(limit: &CallLimit, execution: &Execution<'_>) -> Result<Option<CallPermit>, Error> {
     match execution {
         Execution::Job(_) => Ok(None),
         Execution::Direct(_) | Execution::Operation(..) => limit.try_acquire().map(Some),
     }
 }
 
-/// The concurrency limit of the process.
+/// The concurrency limit of the process; clones share it.
 #[derive(Clone)]
-pub struct CallLimit {
-    max_calls: usize,
-    permits: Arc<Semaphore>,
+pub struct CallLimit(Arc<Counter>);
+
+struct Counter {
+    max_calls: AtomicUsize,
+    running: AtomicUsize,
 }
+
+/// One running call.
+pub struct CallPermit(Arc<Counter>);
 
 impl CallLimit {
     pub const DEFAULT: usize = 2000;
 
     pub fn new(max_calls: usize) -> CallLimit {
-        let max_calls = max_calls.min(Semaphore::MAX_PERMITS);
-        CallLimit { max_calls, permits: Arc::new(Semaphore::new(max_calls)) }
+        CallLimit(Arc::new(Counter { max_calls: max_calls.into(), running: AtomicUsize::new(0) }))
+    }
+
+    /// Calls beyond a smaller limit run to their end.
+    pub fn set_max_calls(&self, max_calls: usize) {
+        self.0.max_calls.store(max_calls, Ordering::Relaxed);
     }
 
     /// Never waits: a queue in front of all calls would only hide the overload.
-    pub fn try_acquire(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.permits.clone().try_acquire_owned().map_err(|_| {
-            Error::new(ErrorKind::Busy, format!("limit of {} concurrent calls reached", self.max_calls))
+    pub fn try_acquire(&self) -> Result<CallPermit, Error> {
+        let max_calls = self.0.max_calls.load(Ordering::Relaxed);
+        let one_more = |running| (running < max_calls).then_some(running + 1);
+        let counted = self.0.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.map(|_| CallPermit(self.0.clone())).map_err(|_| {
+            Error::new(ErrorKind::Busy, format!("limit of {max_calls} concurrent calls reached"))
                 .hint("try again later, or raise [limits] max_calls")
         })
+    }
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -111,10 +130,25 @@ mod tests {
     fn a_permit_is_free_again_after_its_call() {
         let limit = CallLimit::new(1);
         let held = limit.try_acquire().unwrap();
-        let refused = limit.clone().try_acquire().unwrap_err();
+        let refused = limit.clone().try_acquire().err().unwrap();
         assert_eq!(refused.kind, ErrorKind::Busy);
         drop(held);
         assert!(limit.try_acquire().is_ok());
+    }
+
+    #[test]
+    fn a_limit_can_be_raised_and_lowered_while_calls_run() {
+        let limit = CallLimit::new(1);
+        let first = limit.try_acquire().unwrap();
+        limit.set_max_calls(3);
+        let (second, third) = (limit.try_acquire().unwrap(), limit.try_acquire().unwrap());
+        assert!(limit.try_acquire().is_err());
+        limit.set_max_calls(2);
+        drop(first);
+        assert!(limit.try_acquire().is_err(), "two still run");
+        drop((second, third));
+        let (_one, _two) = (limit.try_acquire().unwrap(), limit.try_acquire().unwrap());
+        assert!(limit.try_acquire().err().unwrap().message.contains("limit of 2 concurrent calls"));
     }
 
     #[tokio::test]

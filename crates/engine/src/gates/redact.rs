@@ -131,6 +131,26 @@ pub mod tests {
     }
 
     #[test]
+    fn an_error_code_that_is_a_secret_becomes_that_of_an_internal_error() {
+        struct NumberRedactor;
+        impl Redactor for NumberRedactor {
+            fn text(&self, text: &str) -> Option<String> {
+                text.contains("4321").then(|| "[x]".to_owned())
+            }
+
+            fn payload(&self, _: &Payload) -> Option<Payload> {
+                None
+            }
+        }
+        for (code, expected) in [(4321, -32603), (-4322, -4322)] {
+            let failed = Error::new(ErrorKind::ToolFailed, "no").with(|details| {
+                details.rpc = Some(RpcError { code, message: "no".into(), data: None });
+            });
+            assert_eq!(error(&NumberRedactor, failed).details.rpc.unwrap().code, expected);
+        }
+    }
+
+    #[test]
     fn the_recorded_call_is_a_copy_only_when_something_is_hidden() {
         let mut asked = Call {
             id: Id::parse("01890a5d-ac96-774b-bcce-b302099a8057").unwrap(),

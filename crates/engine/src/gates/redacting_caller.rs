@@ -127,4 +127,15 @@ mod tests {
         let masked = texts.iter().filter(|text| text.contains("[x]")).count();
         assert_eq!(masked, 6, "closing a stream carries no text: {texts:#?}");
     }
+
+    #[test]
+    fn messages_without_a_secret_are_passed_on_unchanged() {
+        let recorder = RecordingCaller::default();
+        let caller = RedactingCaller { caller: &recorder, redactor: &NumberRedactor };
+        let progress = Progress { done: 1.0, total: Some(2.0), message: Some("half".into()) };
+        caller.progress(progress.clone());
+        caller.close_stream(Some(3));
+        let expected = [format!("{progress:?}"), format!("{:?}", Some(3))];
+        assert_eq!(recorder.0.into_inner().unwrap(), expected);
+    }
 }

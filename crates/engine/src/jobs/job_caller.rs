@@ -6,7 +6,7 @@ use crate::stores::{Lease, NewEvent};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
-use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::json::Object;
 use toolyard_protocol::{Caller, Error, ErrorKind, InputFuture, InputRequest, LogLine, Payload, Progress};
 
 /// The minimum interval between progress writes to the store; listeners receive every update.
@@ -81,14 +81,10 @@ impl Caller for JobCaller {
 
 fn log_data(lease: Lease, line: &LogLine) -> Payload {
     let mut out = Vec::with_capacity(line.data.len() + 96);
-    out.extend_from_slice(b"{\"job_id\":\"");
-    out.extend_from_slice(lease.id.text().as_str().as_bytes());
-    out.extend_from_slice(b"\",\"level\":\"");
-    out.extend_from_slice(line.level.as_str().as_bytes());
-    out.extend_from_slice(b"\",\"source\":");
-    push_json_string(&mut out, line.logger.as_deref().unwrap_or("tool"));
-    out.extend_from_slice(b",\"message\":");
-    out.extend_from_slice(line.data.bytes());
-    out.push(b'}');
+    Object::new(&mut out)
+        .text("job_id", lease.id.text().as_str())
+        .text("level", line.level.as_str())
+        .text("source", line.logger.as_deref().unwrap_or("tool"))
+        .raw("message", line.data.bytes());
     Payload::json(out)
 }

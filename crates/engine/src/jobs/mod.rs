@@ -13,7 +13,7 @@ mod start;
 mod steady_clock;
 mod tasks;
 
-pub use options::Options;
+pub use options::{Options, SharedOptions};
 pub use owner::OwnerError;
 pub(crate) use run::{JobRun, Started};
 pub use steady_clock::SteadyClock;
@@ -40,7 +40,7 @@ pub struct Jobs {
     codec: Arc<dyn OutcomeCodec>,
     clock: Arc<dyn Clock>,
     owner: Owner,
-    options: Options,
+    options: SharedOptions,
     running: RunningJobs,
     /// For spawned tasks, which must not keep the service alive.
     weak_self: Weak<Jobs>,
@@ -53,7 +53,7 @@ pub struct Parts {
     pub codec: Arc<dyn OutcomeCodec>,
     /// Must not jump: it decides when a job has expired.
     pub clock: Arc<dyn Clock>,
-    pub options: Options,
+    pub options: SharedOptions,
 }
 
 impl Jobs {
@@ -61,7 +61,7 @@ impl Jobs {
     pub fn open(state_dir: &std::path::Path, id: Id, parts: Parts) -> Result<Arc<Jobs>, OwnerError> {
         let owner = Owner::register(state_dir, id)?;
         let Parts { store, events, codec, clock, options } = parts;
-        let running = RunningJobs::new(&options);
+        let running = RunningJobs::new(&options.load());
         Ok(Arc::new_cyclic(|weak_self| Jobs {
             store,
             events,
@@ -138,7 +138,7 @@ impl Jobs {
                 let _ = jobs.recover_orphaned_jobs(&engine).await;
                 let _ = jobs.apply_cancel_requests().await;
                 let _ = jobs.remove_expired().await;
-                let pause = jobs.options.maintenance_interval;
+                let pause = jobs.options.load().maintenance_interval;
                 drop(jobs);
                 tokio::time::sleep(pause).await;
             }
@@ -172,5 +172,5 @@ impl Jobs {
 
 pub fn job_not_found(id: Id) -> Error {
     Error::new(ErrorKind::ResourceNotFound, format!("there is no job '{id}'"))
-        .hint("'toolyard jobs list' shows the jobs; they are removed some time after their end")
+        .hint("'toolyard job list' shows the jobs; they are removed some time after their end")
 }

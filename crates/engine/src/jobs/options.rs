@@ -1,5 +1,7 @@
 //! Limits and retention of jobs.
 
+use arc_swap::{ArcSwap, Guard};
+use std::sync::Arc;
 use std::time::Duration;
 use toolyard_protocol::{JobState, Timing};
 
@@ -19,6 +21,27 @@ pub struct Options {
     pub keep_failed: Duration,
     /// How often dead processes, cancel requests and expired jobs are checked.
     pub maintenance_interval: Duration,
+}
+
+/// Options that can be replaced while jobs run; clones share them.
+#[derive(Clone)]
+pub struct SharedOptions(Arc<ArcSwap<Options>>);
+
+impl SharedOptions {
+    pub fn load(&self) -> Guard<Arc<Options>> {
+        self.0.load()
+    }
+
+    /// For jobs submitted or finished from now on. The limits of running jobs stay as they were at the start.
+    pub fn replace(&self, options: Options) {
+        self.0.store(Arc::new(options));
+    }
+}
+
+impl From<Options> for SharedOptions {
+    fn from(options: Options) -> SharedOptions {
+        SharedOptions(Arc::new(ArcSwap::from_pointee(options)))
+    }
 }
 
 impl Default for Options {

@@ -4,7 +4,7 @@ use super::Jobs;
 use super::run::{JobRun, Origin};
 use crate::execute::Engine;
 use crate::stores::{Lease, Recovered};
-use toolyard_protocol::{Call, Edge, Error, Job, TraceContext, Wait};
+use toolyard_protocol::{Call, Edge, Error, Job, TraceContext};
 
 impl Jobs {
     /// Takes over every job whose worker is dead.
@@ -37,7 +37,6 @@ impl Jobs {
             identity: job.identity,
             trace: job.trace.as_deref().and_then(TraceContext::parse),
             idempotency_key: job.key,
-            wait: Wait::NoWait,
             ..Call::new(job.id, job.tool, job.arguments, Edge::Job)
         };
         let (worker, _) = self.running.register(call.id);

@@ -192,6 +192,8 @@ impl JobRun {
         let waiting =
             async { Ok((jobs.running.acquire(&call.identity).await?, entry.limiter.acquire().await?)) };
         let permits = self.until_stopped(waiting).await?;
+        // At a shutdown the permits may be those of a job that was stopped just before.
+        self.check_stop()?;
         if is_marked_running {
             return Ok(permits);
         }
@@ -222,7 +224,7 @@ impl JobRun {
         }
         let jobs = &self.jobs;
         let state = end_state(&outcome);
-        let ttl = jobs.options.retention(self.timing, state);
+        let ttl = jobs.options.load().retention(self.timing, state);
         let encoded = jobs.codec.write(&outcome);
         // For a waiting caller the result must survive a crash of this process; for one that fetches it later
         // it must survive a power cut before the job is shown as finished.

@@ -212,3 +212,21 @@ impl RunningJobs {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_permits_of_callers_are_forgotten_when_there_are_many_and_none_is_used() {
+        let options = Options { max_running: 10_000, max_running_of_caller: 1, ..Options::default() };
+        let running = RunningJobs::new(&options);
+        let caller = |n: u32| Identity::new(format!("caller {n}"));
+        let mut held: Vec<_> = (0..1100).map(|n| running.try_acquire(&caller(n)).unwrap()).collect();
+        assert!(running.try_acquire(&caller(5)).is_none(), "each caller has one permit");
+        held.truncate(1);
+        assert!(running.try_acquire(&caller(5)).is_some());
+        assert!(running.try_acquire(&caller(0)).is_none(), "a permit in use is not forgotten");
+        assert_eq!(lock(&running.caller_permits).len(), 2);
+    }
+}

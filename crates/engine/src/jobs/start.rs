@@ -65,6 +65,7 @@ impl Jobs {
     ) -> NewJob {
         let hidden = redactor.payload(&call.arguments);
         let key = call.idempotency_key.as_ref();
+        let options = self.options.load();
         NewJob {
             id: call.id,
             tool: spec.name.to_string(),
@@ -76,11 +77,11 @@ impl Jobs {
             timing: spec.timing,
             now: self.now(),
             owner: self.owner.id,
-            ttl: self.options.keep_failed,
+            ttl: options.keep_failed,
             key: key.map(|key| redactor.text(key).unwrap_or_else(|| key.clone())),
             trace: call.trace.map(|trace| trace.as_str().to_owned()),
-            max_open: self.options.max_open,
-            max_open_of_caller: self.options.max_open_of_caller,
+            max_open: options.max_open,
+            max_open_of_caller: options.max_open_of_caller,
         }
     }
 

@@ -47,8 +47,46 @@ fn parse(text: &str, boot: &str) -> Option<SteadyClock> {
 
 /// Includes the time the machine slept.
 fn since_boot_ms() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing; the call has no other effect.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_since_boot_is_the_kernels() {
+        let uptime_ms = || {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            let (seconds, hundredths) = text.split_once(' ').unwrap().0.split_once('.').unwrap();
+            seconds.parse::<u64>().unwrap() * 1000 + hundredths.parse::<u64>().unwrap() * 10
+        };
+        for _ in 0..5 {
+            let (before, now, after) = (uptime_ms(), since_boot_ms(), uptime_ms());
+            // The kernel cuts off what is below 10 ms.
+            assert!((before..after + 10).contains(&now), "{now} ms, and {before} to {after} for the kernel");
+            std::thread::sleep(std::time::Duration::from_millis(7));
+        }
+    }
+
+    #[test]
+    fn the_clock_runs_on_from_its_starting_point() {
+        let clock = SteadyClock { wall_ms: 5_000_000, boot_ms: since_boot_ms() - 3000 };
+        assert!((5_003_000..5_004_000).contains(&clock.now().unix_ms()));
+    }
+
+    #[test]
+    fn a_starting_point_of_this_boot_is_in_its_past() {
+        let now = since_boot_ms();
+        for (text, boot, is_valid) in [
+            (format!("b 7 {now}"), "b", true),
+            (format!("b 7 {}", now + 1_000_000), "b", false),
+            (format!("a 7 {now}"), "b", false),
+            (format!("b 7 {now}"), "", false),
+            ("b 7".to_owned(), "b", false),
+        ] {
+            assert_eq!(parse(&text, boot).map(|clock| clock.wall_ms), is_valid.then_some(7), "{text}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{ResourceChange, Resources, WatchGuard, not_found, unknown_cursor};
 use crate::request_context::{RequestContext, RequestFuture};
+use arc_swap::ArcSwap;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use toolyard_protocol::{
@@ -10,7 +11,7 @@ use toolyard_protocol::{
 };
 
 pub struct CombinedResources {
-    sources: Vec<Arc<dyn Resources>>,
+    sources: ArcSwap<Vec<Arc<dyn Resources>>>,
     /// Every source sends its changes here.
     changes: broadcast::Sender<ResourceChange>,
 }
@@ -27,11 +28,18 @@ impl CombinedResources {
         sources: Vec<Arc<dyn Resources>>,
         changes: broadcast::Sender<ResourceChange>,
     ) -> CombinedResources {
-        CombinedResources { sources, changes }
+        CombinedResources { sources: ArcSwap::from_pointee(sources), changes }
     }
 
-    fn source_for(&self, uri: &str) -> Result<&Arc<dyn Resources>, Error> {
-        self.sources.iter().find(|source| source.claims(uri)).ok_or_else(|| not_found(uri))
+    /// Watches of a source that is gone end with their guards.
+    pub fn replace_sources(&self, sources: Vec<Arc<dyn Resources>>) {
+        self.sources.store(Arc::new(sources));
+        let _ = self.changes.send(ResourceChange::List);
+    }
+
+    fn source_for(&self, uri: &str) -> Result<Arc<dyn Resources>, Error> {
+        let sources = self.sources.load();
+        sources.iter().find(|source| source.claims(uri)).cloned().ok_or_else(|| not_found(uri))
     }
 
     /// `cursor` is `SOURCE.CURSOR`; the second part is empty at the start of a source.
@@ -41,12 +49,13 @@ impl CombinedResources {
         context: RequestContext<'_>,
         list: ListFn<T>,
     ) -> Result<Page<T>, Error> {
+        let sources = self.sources.load_full();
         let (mut at, mut inner) = parse(cursor)?;
-        if cursor.is_some() && at >= self.sources.len() {
+        if cursor.is_some() && at >= sources.len() {
             return Err(unknown_cursor());
         }
         let mut page: Option<Page<T>> = None;
-        while let Some(source) = self.sources.get(at) {
+        while let Some(source) = sources.get(at) {
             let mut found = list(source.as_ref(), inner.as_deref(), context).await?;
             (at, inner) = match found.next.take() {
                 Some(next) => (at, Some(next)),
@@ -61,7 +70,7 @@ impl CombinedResources {
             }
         }
         let mut page = page.unwrap_or_else(|| Page::whole(Vec::new()));
-        page.next = (at < self.sources.len()).then(|| format!("{at}.{}", inner.unwrap_or_default()));
+        page.next = (at < sources.len()).then(|| format!("{at}.{}", inner.unwrap_or_default()));
         Ok(page)
     }
 }
@@ -82,11 +91,11 @@ fn join<T>(mut first: Page<T>, second: Page<T>) -> Page<T> {
 
 impl Resources for CombinedResources {
     fn is_available(&self) -> bool {
-        self.sources.iter().any(|source| source.is_available())
+        self.sources.load().iter().any(|source| source.is_available())
     }
 
     fn claims(&self, uri: &str) -> bool {
-        self.sources.iter().any(|source| source.claims(uri))
+        self.sources.load().iter().any(|source| source.claims(uri))
     }
 
     fn list<'a>(

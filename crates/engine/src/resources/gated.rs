@@ -10,7 +10,7 @@ use crate::request_context::{RequestContext, RequestFuture};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
-use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::json::Object;
 use toolyard_protocol::{
     About, Annotations, Behavior, Body, Call, Completion, CompletionRequest, Digest, Error, ErrorKind,
     ExposedName, Limits, Outcome, Page, Payload, ReadResult, Redactor, Resource, ResourceContents,
@@ -105,12 +105,13 @@ fn spec(name: &str) -> Result<ToolSpec, Error> {
 
 /// `{"uri": …, "bytes": …}`: the URI and the size, but not the content.
 fn arguments(uri: &str, bytes: Option<usize>) -> Payload {
-    let mut out = b"{\"uri\":".to_vec();
-    push_json_string(&mut out, uri);
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    object.text("uri", uri);
     if let Some(bytes) = bytes {
-        out.extend_from_slice(format!(",\"bytes\":{bytes}").as_bytes());
+        object.number("bytes", bytes as u64);
     }
-    out.push(b'}');
+    object.end();
     Payload::json(out)
 }
 

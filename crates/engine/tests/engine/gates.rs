@@ -1,6 +1,6 @@
 //! The order of the gates, observed on real calls of every kind: each dependency of a gate records its use.
 
-use crate::jobs::{Counting, PlainCodec};
+use crate::scripted::{PlainCodec, TestStore};
 use crate::{TempDir, Trace, call, spec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,14 +159,12 @@ fn world(timing: Timing, call_limit: CallLimit) -> World {
     let candidate = Candidate { entry: Arc::new(entry), enabled: true };
     let (state, rows, rows_trace) = (folder.path().to_owned(), memory.clone(), trace.clone());
     let jobs = LazyJobs::new(move || {
-        let store =
-            Counting { inner: memory::Jobs(rows.clone()), synced: Arc::default(), trace: rows_trace.clone() };
         let parts = Parts {
-            store: Arc::new(store),
+            store: TestStore::new(&rows, rows_trace.clone()),
             events: Arc::new(memory::Events(rows.clone())),
             codec: Arc::new(PlainCodec),
             clock: Arc::new(SystemClock),
-            options: Options::default(),
+            options: Options::default().into(),
         };
         Ok(Jobs::open(&state, new_id(&SystemClock, &SystemRandom), parts)?)
     });

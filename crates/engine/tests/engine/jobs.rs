@@ -1,213 +1,37 @@
-//! Jobs over the in-memory stores, with scripted tools.
+//! Jobs: their rows, questions, updates, limits and retention.
 
-use crate::{AsIs, FakeClock, TempDir, Trace, call, spec};
+use crate::scripted::{Setup, Step, detached, keyed, listener, received, returns, setup, until};
+use crate::{FakeClock, TempDir, call};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::sync::mpsc;
-use toolyard_engine::cache::Cache;
-use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
-use toolyard_engine::jobs::{Jobs, LazyJobs, Options, Parts, SteadyClock};
-use toolyard_engine::stores::{
-    Created, Durability, JobEnd, JobFilter, JobStore, Lease, NewJob, Recovered, StoreFuture, UpdateResult,
-};
-use toolyard_engine::{
-    CallLimit, Candidate, Engine, Entry, Registry, Run, RunFuture, Runner, Snapshot, ToolLimiter,
-};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use toolyard_engine::clock::Clock;
+use toolyard_engine::jobs::{Options, SteadyClock};
+use toolyard_engine::stores::{EventQuery, JobFilter, JobStore};
 use toolyard_protocol::{
-    Annotations, Call, Caller, Digest, Error, ErrorKind, Id, Identity, InputFuture, InputRequest,
-    InputRequestBody, InputResponse, Job, JobState, LogLevel, LogLine, NoopCaller, Outcome, OutcomeCodec,
-    Payload, Progress, Redactor, Status, Timestamp, Timing, Wait,
+    Call, Error, ErrorKind, Identity, InputResponse, JobState, Outcome, Payload, Status, Timing, Wait,
 };
-use toolyard_store::FileAuditLog;
-use toolyard_store::suite::memory::{self, Memory};
-
-/// Encodes only the status and data of an outcome, which is all these tests check.
-pub struct PlainCodec;
-
-impl OutcomeCodec for PlainCodec {
-    fn write(&self, outcome: &Outcome) -> Payload {
-        let data = outcome.data().map_or(&b"null"[..], |data| data.bytes());
-        Payload::json([outcome.status().as_str().as_bytes(), b"|", data].concat())
-    }
-
-    fn read(&self, payload: &Payload) -> Result<Outcome, Error> {
-        let text = std::str::from_utf8(payload.bytes()).unwrap();
-        let (status, data) = text.split_once('|').unwrap();
-        let error = || Error::new(ErrorKind::ToolFailed, "it failed");
-        Ok(match Status::parse(status).unwrap() {
-            Status::Failure => Outcome::failure(error()),
-            _ => Outcome::success(Some(Payload::json(data.to_owned()))),
-        })
-    }
-}
-
-/// Redacts the word `hush`.
-struct HushRedactor;
-
-impl Redactor for HushRedactor {
-    fn text(&self, text: &str) -> Option<String> {
-        text.contains("hush").then(|| text.replace("hush", "[x]"))
-    }
-
-    fn payload(&self, payload: &Payload) -> Option<Payload> {
-        self.text(std::str::from_utf8(payload.bytes()).unwrap()).map(Payload::json)
-    }
-}
-
-type Script = Box<dyn Fn(&str) -> Vec<Step> + Send + Sync>;
-
-/// A step of a scripted tool.
-enum Step {
-    Progress(f64),
-    Log(&'static str),
-    Ask(&'static str),
-    Detach,
-    /// Never ends.
-    Hang,
-}
-
-struct Scripted(Script);
-
-impl Runner for Scripted {
-    fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
-        Box::pin(async move {
-            let arguments = std::str::from_utf8(run.call.arguments.bytes()).unwrap().to_owned();
-            let mut answers = Vec::new();
-            for step in (self.0)(&arguments) {
-                match step {
-                    Step::Progress(done) => {
-                        run.caller.progress(Progress { done, total: None, message: None })
-                    }
-                    Step::Log(text) => run.caller.log(LogLine {
-                        level: LogLevel::Info,
-                        logger: None,
-                        data: Payload::json(format!("\"{text}\"")),
-                    }),
-                    Step::Ask(key) => {
-                        let body = InputRequestBody::Elicit(Payload::json("{}"));
-                        let InputResponse(answer) =
-                            run.caller.request_input(InputRequest { key: key.into(), body }).await?;
-                        answers.push(String::from_utf8(answer.bytes().to_vec()).unwrap());
-                    }
-                    Step::Detach => run.caller.detach(),
-                    Step::Hang => std::future::pending().await,
-                }
-            }
-            Ok(Outcome::success(Some(Payload::json(format!("[{}]", answers.join(","))))))
-        })
-    }
-}
-
-struct World {
-    /// Removed on drop.
-    _folder: TempDir,
-    engine: Engine,
-    fake_clock: Arc<FakeClock>,
-    synced: Arc<AtomicU64>,
-}
-
-fn world(
-    timing: Timing,
-    options: Options,
-    script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static,
-) -> World {
-    let folder = TempDir::new();
-    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let audit =
-        FileAuditLog::open(folder.path(), Default::default(), clock.clone(), random.clone(), Arc::new(AsIs))
-            .unwrap();
-    let cache = Cache::new(Box::new(memory::Cache::default()), Default::default(), clock.clone());
-    let mut spec = spec();
-    spec.timing = timing;
-    spec.limits.timeout = Duration::from_secs(60);
-    spec.annotations = Annotations { idempotent: Some(true), ..Annotations::default() };
-    spec.digest = Digest([1; 32]);
-    let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
-    let runner = Box::new(Scripted(Box::new(script)));
-    let entry = Entry { spec, runner, input: None, output: None, cache_key: None, limiter };
-    let candidate = Candidate { entry: Arc::new(entry), enabled: true };
-    let registry = Arc::new(Registry::new(Snapshot::build(vec![candidate], Vec::new())));
-    let fake_clock = FakeClock::at(1_000_000);
-    let memory = Memory::new(1000);
-    let synced = Arc::new(AtomicU64::new(0));
-    let (state, job_clock, counted) = (folder.path().to_owned(), fake_clock.clone(), synced.clone());
-    let jobs = LazyJobs::new(move || {
-        let parts = Parts {
-            store: Arc::new(Counting {
-                inner: memory::Jobs(memory.clone()),
-                synced: counted.clone(),
-                trace: Trace::default(),
-            }),
-            events: Arc::new(memory::Events(memory.clone())),
-            codec: Arc::new(PlainCodec),
-            clock: job_clock.clone(),
-            options: options.clone(),
-        };
-        Ok(Jobs::open(&state, new_id(&SystemClock, &SystemRandom), parts)?)
-    });
-    let redactor = Arc::new(HushRedactor);
-    World {
-        _folder: folder,
-        engine: Engine {
-            registry,
-            rate_limits: toolyard_engine::Lazy::unavailable(),
-            audit,
-            cache,
-            redactor,
-            jobs,
-            call_limit: CallLimit::default(),
-            clock,
-            random,
-        },
-        fake_clock,
-        synced,
-    }
-}
-
-fn detached(arguments: &'static str) -> Call {
-    Call { wait: Wait::NoWait, ..call(arguments) }
-}
-
-impl World {
-    fn jobs(&self) -> &Arc<Jobs> {
-        self.engine.jobs.get().unwrap()
-    }
-
-    async fn start(&self, arguments: &'static str) -> Id {
-        let outcome = self.engine.run(detached(arguments), &NoopCaller).await;
-        outcome.meta.job.unwrap_or_else(|| panic!("no job: {outcome:?}")).0
-    }
-
-    async fn over(&self, id: Id) -> Job {
-        self.jobs().wait(id, &Identity::local(), Duration::from_secs(10)).await.unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_secret_in_the_arguments_is_not_stored_and_the_job_is_not_repeated() {
-    let world = world(Timing::AsyncLong, Options::default(), |_| vec![Step::Hang]);
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
     let id = world.start(r#"{"password":"hush"}"#).await;
-    let job = world.jobs().get(id, &Identity::local()).await.unwrap();
+    let job = world.job(id).await;
     assert_eq!(&job.arguments.bytes()[..], br#"{"password":"[x]"}"#);
     assert!(!job.repeatable && job.state == JobState::Running);
     let plain = world.start("{}").await;
-    assert!(world.jobs().get(plain, &Identity::local()).await.unwrap().repeatable);
+    assert!(world.job(plain).await.repeatable);
     world.jobs().shut_down().await;
 }
 
 #[tokio::test]
 async fn a_question_stays_open_until_it_is_answered() {
-    let world = world(Timing::AsyncLong, Options::default(), |_| vec![Step::Ask("name"), Step::Ask("age")]);
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Ask("name"), Step::Ask("age")]);
     let id = world.start("{}").await;
     for (key, answer) in [("name", "\"Ada\""), ("age", "36")] {
-        while world.jobs().questions(id).is_empty() {
-            let job = world.jobs().get(id, &Identity::local()).await.unwrap();
-            assert!(!job.state.is_finished(), "it ended as {:?}", job.state);
-            tokio::task::yield_now().await;
-        }
+        until(async || !world.jobs().questions(id).is_empty()).await;
         assert_eq!(world.jobs().questions(id)[0].key, key);
-        assert_eq!(world.jobs().get(id, &Identity::local()).await.unwrap().state, JobState::InputRequired);
+        assert_eq!(world.job(id).await.state, JobState::InputRequired);
         assert!(!world.jobs().answer(id, "other", InputResponse(Payload::json("0"))));
         assert!(world.jobs().answer(id, key, InputResponse(Payload::json(answer))));
     }
@@ -216,161 +40,65 @@ async fn a_question_stays_open_until_it_is_answered() {
     assert_eq!(&job.outcome.unwrap().bytes()[..], br#"success|["Ada",36]"#);
 }
 
-/// Records every update and answers every question.
-struct Listener(mpsc::UnboundedSender<String>);
-
-impl Caller for Listener {
-    fn progress(&self, progress: Progress) {
-        let _ = self.0.send(format!("progress {}", progress.done));
-    }
-
-    fn log(&self, line: LogLine) {
-        let _ = self.0.send(format!("log {}", String::from_utf8_lossy(line.data.bytes())));
-    }
-
-    fn request_input(&self, question: InputRequest) -> InputFuture<'_> {
-        let _ = self.0.send(format!("asked {}", question.key));
-        Box::pin(std::future::ready(Ok(InputResponse(Payload::json("true")))))
-    }
-}
-
 #[tokio::test]
 async fn a_waiting_caller_gets_all_updates_and_questions() {
-    let world = world(Timing::AsyncShort, Options::default(), |_| {
-        vec![Step::Progress(10.0), Step::Log("working"), Step::Ask("sure"), Step::Progress(90.0)]
-    });
-    let (sender, mut updates) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(call("{}"), &Listener(sender)).await;
+    let world = setup(Timing::AsyncShort)
+        .build(|_| vec![Step::Progress(10.0), Step::Log("working"), Step::Ask("sure"), Step::Progress(90.0)]);
+    let (caller, mut updates) = listener();
+    let outcome = world.engine.run(call("{}"), &caller).await;
     assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true]");
     assert_eq!(outcome.meta.job.map(|(_, state)| state), Some(JobState::Complete));
-    let mut received = Vec::new();
-    while let Ok(update) = updates.try_recv() {
-        received.push(update);
-    }
-    assert_eq!(received, ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
+    assert_eq!(received(&mut updates), ["progress 10", "log \"working\"", "asked sure", "progress 90"]);
 }
 
 #[tokio::test]
 async fn a_caller_that_waits_until_the_detach_is_asked_before_it_and_not_after() {
     let script = || vec![Step::Ask("sure"), Step::Detach, Step::Ask("later")];
-    let world = world(Timing::AsyncLong, Options::default(), move |_| script());
-    let (sender, mut updates) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(Call { wait: Wait::UntilDetached, ..call("{}") }, &Listener(sender)).await;
+    let world = setup(Timing::AsyncLong).build(move |_| script());
+    let (caller, mut updates) = listener();
+    let outcome = world.engine.run(Call { wait: Wait::UntilDetached, ..call("{}") }, &caller).await;
     let (id, state) = outcome.meta.job.unwrap();
     assert!(!state.is_finished(), "{state:?}");
     assert_eq!(updates.try_recv().unwrap(), "asked sure");
-    while world.jobs().questions(id).is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until(async || !world.jobs().questions(id).is_empty()).await;
     assert!(updates.try_recv().is_err(), "asked after the detach");
     assert!(world.jobs().answer(id, "later", InputResponse(Payload::json("2"))));
     assert_eq!(&world.over(id).await.outcome.unwrap().bytes()[..], b"success|[true,2]");
     // A caller that waits until the end is asked every question.
-    let (sender, mut updates) = mpsc::unbounded_channel();
-    let outcome = world.engine.run(Call { wait: Wait::UntilDone, ..call("{}") }, &Listener(sender)).await;
+    let (caller, mut updates) = listener();
+    let outcome = world.engine.run(Call { wait: Wait::UntilDone, ..call("{}") }, &caller).await;
     assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true,true]");
     assert_eq!([updates.try_recv().unwrap(), updates.try_recv().unwrap()], ["asked sure", "asked later"]);
-}
-
-/// Counts the synced changes, and records when rows are written.
-pub struct Counting {
-    pub inner: memory::Jobs,
-    pub synced: Arc<AtomicU64>,
-    pub trace: Trace,
-}
-
-impl Counting {
-    fn count_synced(&self, durability: Durability) {
-        self.synced.fetch_add(u64::from(durability == Durability::Synced), Ordering::SeqCst);
-    }
-}
-
-impl JobStore for Counting {
-    fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
-        self.count_synced(Durability::Synced);
-        self.trace.add("job create");
-        self.inner.create(new)
-    }
-
-    fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult> {
-        self.count_synced(durability);
-        self.trace.add("job start");
-        self.inner.start(lease, now, durability)
-    }
-
-    fn progress(&self, lease: Lease, progress: Progress, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
-        self.inner.progress(lease, progress, now)
-    }
-
-    fn set_waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
-        self.inner.set_waiting(lease, waiting, now)
-    }
-
-    fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult> {
-        self.count_synced(durability);
-        self.trace.add("job finish");
-        self.inner.finish(lease, ending, durability)
-    }
-
-    fn cancel(&self, id: Id, now: Timestamp) -> StoreFuture<'_, JobState> {
-        self.inner.cancel(id, now)
-    }
-
-    fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Recovered>> {
-        self.inner.take_over(from, to, now, limit)
-    }
-
-    fn owners(&self) -> StoreFuture<'_, Vec<Id>> {
-        self.inner.owners()
-    }
-
-    fn get(&self, id: Id) -> StoreFuture<'_, Option<Job>> {
-        self.inner.get(id)
-    }
-
-    fn list(&self, filter: JobFilter) -> StoreFuture<'_, Vec<Job>> {
-        self.inner.list(filter)
-    }
-
-    fn count(&self, identity: Option<Identity>) -> StoreFuture<'_, Vec<(JobState, u64)>> {
-        self.inner.count(identity)
-    }
-
-    fn expire(&self, now: Timestamp, limit: usize) -> StoreFuture<'_, u64> {
-        self.inner.expire(now, limit)
-    }
 }
 
 #[tokio::test]
 async fn a_waiting_caller_pays_for_one_synced_change_and_a_later_fetch_for_two() {
     for (timing, expected) in [(Timing::AsyncShort, 1), (Timing::AsyncMedium, 1), (Timing::AsyncLong, 2)] {
-        let world = world(timing, Options::default(), |_| Vec::new());
-        let outcome = world.engine.run(call("{}"), &NoopCaller).await;
+        let world = setup(timing).build(|_| Vec::new());
+        let outcome = world.run(call("{}")).await;
         world.over(outcome.meta.job.unwrap().0).await;
-        assert_eq!(world.synced.load(Ordering::SeqCst), expected, "{timing:?}");
+        assert_eq!(world.store.synced.load(Ordering::SeqCst), expected, "{timing:?}");
     }
 }
 
 #[tokio::test]
 async fn too_many_open_jobs_of_one_caller_are_refused_and_others_queue() {
     let options = Options { max_open_of_caller: 3, max_running: 1, ..Options::default() };
-    let world = world(Timing::AsyncLong, options, |_| vec![Step::Hang]);
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(|_| vec![Step::Hang]);
     let ids = [world.start("{}").await, world.start("{}").await, world.start("{}").await];
-    let refused = world.engine.run(detached("{}"), &NoopCaller).await;
+    let refused = world.run(detached("{}")).await;
     assert_eq!(refused.error().unwrap().kind, ErrorKind::Busy);
-    let state = async |id| world.jobs().get(id, &Identity::local()).await.unwrap().state;
+    let state = async |id| world.job(id).await.state;
     assert_eq!((state(ids[0]).await, state(ids[1]).await), (JobState::Running, JobState::Pending));
     assert_eq!(world.jobs().cancel(ids[0], &Identity::local()).await.unwrap(), JobState::Cancelled);
-    while state(ids[1]).await != JobState::Running {
-        tokio::task::yield_now().await;
-    }
+    world.reach(ids[1], JobState::Running).await;
     assert_eq!(world.jobs().cancel(ids[2], &Identity::local()).await.unwrap(), JobState::Cancelled);
     world.jobs().shut_down().await;
 }
 
 #[tokio::test]
 async fn another_callers_job_is_not_found() {
-    let world = world(Timing::AsyncLong, Options::default(), |_| Vec::new());
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
     let id = world.start("{}").await;
     let stranger = Identity::new("stranger");
     assert_eq!(world.jobs().get(id, &stranger).await.unwrap_err().kind, ErrorKind::ResourceNotFound);
@@ -379,12 +107,12 @@ async fn another_callers_job_is_not_found() {
 
 #[tokio::test]
 async fn jobs_are_removed_when_they_expire_and_not_before() {
-    let world = world(Timing::AsyncShort, Options::default(), |_| Vec::new());
-    let outcome = world.engine.run(call("{}"), &NoopCaller).await;
+    let world = setup(Timing::AsyncShort).build(|_| Vec::new());
+    let outcome = world.run(call("{}")).await;
     let id = outcome.meta.job.unwrap().0;
     let keep = Options::default().keep_short.as_millis() as u64;
     for (later, exists) in [(keep - 1, true), (2, false)] {
-        world.fake_clock.0.fetch_add(later, Ordering::SeqCst);
+        world.clock.0.fetch_add(later, Ordering::SeqCst);
         world.jobs().remove_expired().await.unwrap();
         assert_eq!(world.jobs().get(id, &Identity::local()).await.is_ok(), exists);
     }
@@ -404,4 +132,155 @@ fn the_steady_clock_does_not_follow_jumps_of_the_wall_clock() {
     // Another boot of the machine starts anew.
     std::fs::write(folder.path().join("steady-clock"), "another-boot 5 5\n").unwrap();
     assert!(SteadyClock::open(folder.path(), &at(20 * day)).now().unix_ms() >= 20 * day);
+}
+
+#[tokio::test]
+async fn a_job_with_a_secret_that_has_to_wait_runs_in_its_turn() {
+    let options = Options { max_running: 1, ..Options::default() };
+    let script = |arguments: &str| if arguments.contains("hush") { Vec::new() } else { vec![Step::Hang] };
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(script);
+    let (first, second) = (world.start("{}").await, world.start(r#"{"a":"hush"}"#).await);
+    until(async || world.runs() == 1).await;
+    world.jobs().cancel(first, &Identity::local()).await.unwrap();
+    assert_eq!(world.over(second).await.state, JobState::Complete);
+}
+
+#[tokio::test]
+async fn the_state_of_a_finished_job_follows_from_its_outcome() {
+    let error = |kind| Error::new(kind, "the tool failed");
+    let partial =
+        Outcome::new(Status::PartialSuccess, Some(Payload::json("1")), Some(error(ErrorKind::ToolFailed)));
+    let cases = [
+        (Outcome::success(None), JobState::Complete),
+        (Outcome::failure(error(ErrorKind::ToolFailed)), JobState::Failed),
+        (Outcome::failure(error(ErrorKind::Cancelled)), JobState::Cancelled),
+        (partial.unwrap(), JobState::Complete),
+    ];
+    for (given, expected) in cases {
+        let returned = given.clone();
+        let world = setup(Timing::AsyncShort).build(move |_| returns(&returned));
+        let outcome = world.run(call("{}")).await;
+        // As the tool returned it, not as it is stored.
+        let message = |outcome: &Outcome| outcome.error().map(|error| error.message.clone());
+        assert_eq!((outcome.status(), message(&outcome)), (given.status(), message(&given)));
+        let (id, state) = outcome.meta.job.unwrap();
+        assert_eq!((state, world.job(id).await.state), (expected, expected), "{given:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_call_with_the_key_of_a_running_job_gets_its_updates_too() {
+    let world = setup(Timing::AsyncShort).build(|_| vec![Step::Ask("go"), Step::Progress(50.0)]);
+    let id = world.run(keyed(detached("{}"))).await.meta.job.unwrap().0;
+    until(async || !world.jobs().questions(id).is_empty()).await;
+    let (caller, mut updates) = listener();
+    let (outcome, _) = tokio::join!(world.engine.run(keyed(call("{}")), &caller), async {
+        // The second call has begun, and waits.
+        until(async || world.audit.begun.lock().unwrap().len() == 2).await;
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(world.jobs().answer(id, "go", InputResponse(Payload::json("1"))));
+    });
+    assert_eq!(outcome.meta.job, Some((id, JobState::Complete)));
+    assert_eq!((received(&mut updates), world.runs()), (vec!["progress 50".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn a_job_may_have_64_questions_open_each_with_a_key_of_its_own() {
+    let numbered = |count: usize| (0..count).map(|key| key.to_string()).collect::<Vec<_>>();
+    let too_many = "the question '64' is already open, or 64 others are";
+    let twice = "the question 'a' is already open, or 64 others are";
+    let cases =
+        [(numbered(64), None), (numbered(65), Some(too_many)), (vec!["a".into(), "a".into()], Some(twice))];
+    for (keys, expected) in cases {
+        let world = setup(Timing::AsyncShort).build(move |_| vec![Step::AskAll(keys.clone())]);
+        let outcome = world.engine.run(call("{}"), &listener().0).await;
+        assert_eq!(outcome.error().map(|error| error.message.as_str()), expected);
+        let hint = expected.map(|_| "give each question a key of its own");
+        assert_eq!(outcome.error().and_then(|error| error.hint.as_deref()), hint);
+    }
+}
+
+#[tokio::test]
+async fn progress_is_written_at_most_four_times_a_second_and_log_lines_always() {
+    let world = setup(Timing::AsyncShort).build(|_| {
+        let pause = Step::Sleep(Duration::from_millis(260));
+        vec![
+            Step::Progress(1.0),
+            Step::Progress(2.0),
+            Step::Log("a"),
+            Step::Log("b"),
+            pause,
+            Step::Progress(3.0),
+        ]
+    });
+    let before = world.jobs().events().read(EventQuery::default()).await.unwrap().cursor;
+    let (caller, mut updates) = listener();
+    let id = world.engine.run(call("{}"), &caller).await.meta.job.unwrap().0;
+    let listened = ["progress 1", "progress 2", "log \"a\"", "log \"b\"", "progress 3"];
+    assert_eq!(received(&mut updates), listened);
+    until(async || world.store.progress_written.lock().unwrap().len() == 2).await;
+    assert_eq!(world.store.progress_written.lock().unwrap()[..], [1.0, 3.0]);
+    let query =
+        EventQuery { after: Some(before), kinds: vec!["log".into()], limit: 10, ..EventQuery::default() };
+    let logged = world.jobs().events().read(query).await.unwrap().events;
+    assert!(logged.iter().all(|event| event.subject.as_deref() == Some(id.to_string().as_str())));
+    let expected = ["a", "b"].map(|text| {
+        format!(r#"{{"job_id":"{id}","level":"info","source":"tool","message":"{text}"}}"#).into_bytes()
+    });
+    assert_eq!(logged.iter().map(|event| event.data.bytes().to_vec()).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_the_job_or_after_its_time() {
+    let world = setup(Timing::AsyncLong).build(|arguments| match arguments {
+        "{}" => Vec::new(),
+        _ => vec![Step::Hang],
+    });
+    let (ended, running) = (world.start("{}").await, world.start(r#"{"a":1}"#).await);
+    world.reach(ended, JobState::Complete).await;
+    let began = Instant::now();
+    let state = async |id, wait| world.jobs().wait(id, &Identity::local(), wait).await.unwrap().state;
+    assert_eq!(state(ended, Duration::from_secs(60)).await, JobState::Complete);
+    assert_eq!(state(running, Duration::ZERO).await, JobState::Running);
+    assert!(began.elapsed() < Duration::from_secs(1), "it waited {:?}", began.elapsed());
+    assert_eq!(state(running, Duration::from_millis(30)).await, JobState::Running);
+    assert!(began.elapsed() >= Duration::from_millis(30), "it waited {:?}", began.elapsed());
+    world.jobs().shut_down().await;
+}
+
+#[tokio::test]
+async fn jobs_are_listed_newest_first() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    let ids = [world.start("{}").await, world.start("{}").await];
+    let listed = world.jobs().list(JobFilter { limit: 10, ..JobFilter::default() }).await.unwrap();
+    let mut expected = ids;
+    expected.sort_by(|a, b| b.cmp(a));
+    assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn completed_jobs_are_kept_as_long_as_their_callers_need_them_and_others_longer() {
+    let options = Options::default();
+    for timing in Timing::ALL {
+        let fetched_later = matches!(timing, Timing::AsyncLong | Timing::FireAndForget);
+        let expected = if fetched_later { options.keep_long } else { options.keep_short };
+        assert_eq!(options.retention(timing, JobState::Complete), expected, "{timing:?}");
+        for state in [JobState::Failed, JobState::Cancelled, JobState::Unknown] {
+            assert_eq!(options.retention(timing, state), options.keep_failed, "{timing:?}, {state:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn any_number_of_expired_jobs_is_removed_at_once() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    for _ in 0..501 {
+        world.start("{}").await;
+    }
+    until(async || world.store.finish_tried.lock().unwrap().len() == 501).await;
+    world.clock.0.fetch_add(Options::default().keep_long.as_millis() as u64, Ordering::SeqCst);
+    world.jobs().remove_expired().await.unwrap();
+    assert_eq!(world.store.count(None).await.unwrap(), []);
 }

@@ -1,9 +1,15 @@
-//! The engine over the stores in memory and a real audit log.
+//! The engine over the stores in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test states what it expects")]
 
 mod cache;
 mod gates;
 mod jobs;
+mod log;
+mod recovery;
+mod runs;
+mod scripted;
+mod tasks;
+mod test_store;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_protocol::{
-    Annotations, Call, Digest, Edge, Error, ExposedName, JsonView, Limits, Payload, Sandbox, Timestamp,
-    Timing, ToolName, ToolSpec,
+    Annotations, Call, Digest, Edge, ExposedName, Limits, Payload, Sandbox, Timestamp, Timing, ToolName,
+    ToolSpec,
 };
 
 /// A temporary folder, removed on drop.
@@ -63,19 +69,6 @@ impl FakeClock {
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_unix_ms(self.0.load(Ordering::SeqCst))
-    }
-}
-
-/// Stands in for `wire`: nothing is redacted.
-struct AsIs;
-
-impl JsonView for AsIs {
-    fn redacted(&self, payload: &Payload, _cap: usize) -> Result<Vec<u8>, Error> {
-        Ok(payload.bytes().to_vec())
-    }
-
-    fn members(&self, _json: &[u8], names: &[&str]) -> Result<Vec<Option<String>>, Error> {
-        Ok(vec![None; names.len()])
     }
 }
 

@@ -1,7 +1,9 @@
 //! Reads a map field by field: each field is taken once, and every remaining one is reported as unknown.
 
 use super::{Node, Position, Problem, Value};
+use crate::duration::{self, DurationError};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 use toolyard_protocol::text::nearest;
 
 /// One map being read. Problems are collected, so that a file's author sees all of them at once.
@@ -101,6 +103,36 @@ impl<'n> Fields<'n> {
                 None
             }
         }
+    }
+
+    /// A string such as "30s"; a number is refused, because it has no unit.
+    pub fn duration(&mut self, name: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let node = self.take(name)?;
+        let (min, max) = (*range.start(), *range.end());
+        let (message, hint) = match &node.value {
+            Value::Text(text) => match duration::parse(text) {
+                Ok(value) if range.contains(&value) => return Some(value),
+                Err(DurationError::NotADuration) => {
+                    (format!("must be a duration such as \"30s\", not '{text}'"), Some(duration::FORM))
+                }
+                Ok(_) | Err(DurationError::TooLong) => {
+                    let (min, max) = (duration::format(min), duration::format(max));
+                    (format!("must be from {min} to {max}, not {text}"), None)
+                }
+            },
+            _ => (format!("must be a duration such as \"30s\", not {}", node.kind()), Some(duration::FORM)),
+        };
+        let mut problem = Problem::new(node.position, format!("'{}{name}' {message}", self.prefix));
+        problem.hint = hint.map(str::to_owned);
+        self.problems.push(problem);
+        None
+    }
+
+    /// Takes a field whose name is no longer valid, with the position of its name; it is never suggested.
+    pub fn take_replaced(&mut self, name: &str) -> Option<(Position, &'n Node)> {
+        let at = self.entries.iter().position(|(key, _, _)| *key == name)?;
+        let (_, position, node) = self.entries.swap_remove(at);
+        Some((position, node))
     }
 
     /// A list of strings, each with its position.

@@ -8,6 +8,7 @@ mod yaml;
 pub use fields::Fields;
 
 use std::fmt;
+use toolyard_protocol::json::{Object, array};
 use toolyard_protocol::text::push_json_string;
 
 /// The size limit of tool files and configurations.
@@ -145,26 +146,13 @@ impl Node {
             Value::Number(number) => out.extend_from_slice(number.as_bytes()),
             Value::Text(text) => push_json_string(out, text),
             Value::List(items) => {
-                out.push(b'[');
-                for (i, item) in items.iter().enumerate() {
-                    if i > 0 {
-                        out.push(b',');
-                    }
-                    item.push_json(out);
-                }
-                out.push(b']');
+                array(out, items, |out, item| item.push_json(out));
             }
             Value::Map(entries) => {
-                out.push(b'{');
-                for (i, (key, node)) in entries.iter().enumerate() {
-                    if i > 0 {
-                        out.push(b',');
-                    }
-                    push_json_string(out, &key.text);
-                    out.push(b':');
-                    node.push_json(out);
+                let mut object = Object::new(out);
+                for (key, node) in entries {
+                    node.push_json(object.member(&key.text));
                 }
-                out.push(b'}');
             }
         }
     }

@@ -5,6 +5,11 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::HashMap;
 
 pub fn read(text: &str) -> Result<Node, Problem> {
+    read_document(text)
+        .map_err(|problem| Problem { position: within_line(problem.position, text), ..problem })
+}
+
+fn read_document(text: &str) -> Result<Node, Problem> {
     let mut reader = Reader { anchors: HashMap::new(), nodes: 0 };
     let mut events = Parser::new_from_str(text);
     let mut root = None;
@@ -136,6 +141,14 @@ fn position(span: &Span) -> Position {
     Position { line: span.start.line() as u32, column: span.start.col() as u32 + 1 }
 }
 
+/// saphyr counts bytes instead of characters in a directive, so that a column can lie beyond the end of its line.
+fn within_line(position: Position, text: &str) -> Position {
+    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let line = lines.flat_map(|line| line.split('\r')).nth(position.line.saturating_sub(1) as usize);
+    let end = line.map_or(position.column, |line| line.chars().count() as u32 + 1);
+    Position { column: position.column.min(end), ..position }
+}
+
 fn size(node: &Node) -> usize {
     1 + match &node.value {
         Value::List(items) => items.iter().map(size).sum(),
@@ -220,6 +233,8 @@ mod tests {
             ("a: !ruby/object 1\n", 1, 4, "tag"),
             ("a: .inf\n", 1, 4, "infinite"),
             ("a: &x [*x]\n", 1, 8, "inside its own anchor"),
+            ("%ééé\0", 1, 6, "unprintable character"),
+            ("a: 1\r\n# é\rb: [\0\n", 3, 5, "unprintable character"),
         ] {
             let problem = read(DocumentFormat::Yaml, text.as_bytes()).expect_err(text);
             assert_eq!(

@@ -3,12 +3,11 @@
 mod pointer;
 mod pretty;
 mod scan;
-mod write;
 
 pub use pointer::{elements, is_pointer, pointer};
 pub use pretty::pretty;
 pub use scan::{JsonType, MAX_DEPTH, ParseError, Token, Tokenizer, scan};
-pub use write::{Object, array, objects, push_objects};
+pub use toolyard_protocol::json::{Object, array, objects, push_objects};
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -4,11 +4,11 @@ use super::{ParseError, scan};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
-use toolyard_protocol::blob;
+use toolyard_protocol::base64;
 
 /// The value as compact JSON, binary values as base64.
 pub fn to_json(bytes: &[u8]) -> Result<Vec<u8>, ParseError> {
-    write(bytes, blob::encode)
+    write(bytes, base64::encode)
 }
 
 /// The value as compact JSON for a log, binary values as their length.

@@ -4,6 +4,7 @@
 mod edges;
 mod files;
 mod parsers;
+mod websocket;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -19,6 +20,7 @@ pub type TargetFn = dyn Fn(&[u8]) -> u64;
 /// Every target; they write only to `folder`.
 pub fn all(folder: &Path) -> Result<Vec<Target>, String> {
     let mut targets = parsers::targets();
+    targets.extend(websocket::targets());
     targets.extend(files::targets(folder)?);
     targets.extend(edges::targets(folder)?);
     Ok(targets)

@@ -38,7 +38,7 @@ fn message_kind(message: Result<Message, Reject>) -> u64 {
     let params = match message {
         Err(reject) => {
             drop(reject.write());
-            return kind_of(&reject.message);
+            return kind_of(&reject.error.message);
         }
         Ok(Message::Response(response)) => return 2 + u64::from(response.result.is_ok()),
         Ok(Message::Notification(notification)) => notification.params,

@@ -73,7 +73,6 @@ fn open_error(name: &str, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CString;
     use std::io::Read;
 
     #[test]
@@ -92,9 +91,7 @@ mod tests {
         link("../a.txt", "sub/within");
         link(".toolyard", "state");
         link("/proc/self/cwd", "magic");
-        let fifo = CString::new(root.join("fifo").to_str().unwrap()).unwrap();
-        // SAFETY: the name ends in NUL.
-        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
         let files = YardFiles::new(root.clone(), root.join(".toolyard"));
         for good in ["a.txt", "./a.txt", "sub/../a.txt", "sub/within"] {
             let mut text = String::new();

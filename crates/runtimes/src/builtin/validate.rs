@@ -1,5 +1,7 @@
 //! Validation rules shared by several requests.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toolyard_protocol::Violation;
 
@@ -7,6 +9,22 @@ use toolyard_protocol::Violation;
 pub const MAX_LABEL: usize = 500;
 /// Maximum number of results per page.
 pub const MAX_LIMIT: u64 = 1000;
+
+/// Maximum number of results; default 100.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Limit(#[schemars(range(min = 1, max = 1000))] Option<u64>);
+
+impl Limit {
+    pub fn check(self, violations: &mut Vec<Violation>) {
+        number(violations, "/limit", self.0, 1..=MAX_LIMIT);
+    }
+
+    pub fn get(self) -> usize {
+        self.0.unwrap_or(100) as usize
+    }
+}
 
 /// Checks the size of a text in bytes.
 pub fn text(violations: &mut Vec<Violation>, pointer: &str, value: &str, size: RangeInclusive<usize>) {
@@ -42,11 +60,6 @@ pub fn number(
     if value.is_some_and(|value| !range.contains(&value)) {
         add(violations, pointer, format!("must be from {} to {}", range.start(), range.end()));
     }
-}
-
-/// Checks the page size.
-pub fn limit(violations: &mut Vec<Violation>, value: Option<u64>) {
-    number(violations, "/limit", value, 1..=MAX_LIMIT);
 }
 
 /// Checks a MIME type: `type/subtype`, optionally with parameters.

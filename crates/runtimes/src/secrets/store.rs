@@ -119,8 +119,7 @@ impl Store {
 
 /// Fails if the file is accessible to other users or owned by another user.
 fn check_private(meta: &Metadata, wanted: u32) -> Result<(), String> {
-    // SAFETY: the call has no preconditions and cannot fail.
-    let me = unsafe { libc::geteuid() };
+    let me = rustix::process::geteuid().as_raw();
     if meta.uid() != me {
         return Err(format!("belongs to user {}, not to the current user {me}", meta.uid()));
     }

@@ -2,11 +2,11 @@
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
-use toolyard_protocol::{Call, Edge, ErrorKind, Format, NoopCaller, Payload, blob};
+use toolyard_protocol::{Call, Edge, ErrorKind, Format, NoopCaller, Payload, base64};
 
 async fn store(fixture: &Fixture, bytes: &[u8]) -> String {
     let stored =
-        fixture.ok("cas.store", json!({"data": blob::encode(bytes), "mime_type": "text/plain"})).await;
+        fixture.ok("cas.store", json!({"data": base64::encode(bytes), "mime_type": "text/plain"})).await;
     stored["hash"].as_str().unwrap().to_owned()
 }
 
@@ -15,7 +15,7 @@ async fn content_is_found_by_its_hash() {
     let fixture = Fixture::new();
     let bytes = b"some content\nof two lines";
     let stored =
-        fixture.ok("cas.store", json!({"data": blob::encode(bytes), "mime_type": "text/plain"})).await;
+        fixture.ok("cas.store", json!({"data": base64::encode(bytes), "mime_type": "text/plain"})).await;
     let hash = blake3::hash(bytes).to_hex().to_string();
     assert_eq!(stored, json!({"hash": hash, "size": 25, "mime_type": "text/plain"}));
     let seen = fixture.ok("cas.inspect", json!({"hash": hash})).await;
@@ -24,9 +24,9 @@ async fn content_is_found_by_its_hash() {
         json!({"hash": hash, "exists": true, "size": 25, "preview": "some content\nof two lines"})
     );
     let whole = fixture.ok("cas.get", json!({"hash": hash})).await;
-    assert_eq!(whole, json!({"hash": hash, "size": 25, "offset": 0, "data": blob::encode(bytes)}));
+    assert_eq!(whole, json!({"hash": hash, "size": 25, "offset": 0, "data": base64::encode(bytes)}));
     let part = fixture.ok("cas.get", json!({"hash": hash, "offset": 5, "length": 7})).await;
-    assert_eq!(part, json!({"hash": hash, "size": 25, "offset": 5, "data": blob::encode(b"content")}));
+    assert_eq!(part, json!({"hash": hash, "size": 25, "offset": 5, "data": base64::encode(b"content")}));
     let rest = fixture.ok("cas.get", json!({"hash": hash, "offset": 25})).await;
     assert_eq!(rest["data"], "");
     for (offset, length) in [(26, None), (20, Some(6)), (u64::MAX, Some(1)), (0, Some(u64::MAX))] {
@@ -73,7 +73,7 @@ async fn large_content_is_uploaded_as_a_file_and_read_in_parts() {
         (ErrorKind::OutputTooLarge, Some("request parts with 'offset' and 'length'"))
     );
     let part = fixture.ok("cas.get", json!({"hash": hash, "offset": size - 4})).await;
-    assert_eq!(part["data"], blob::encode(&bytes[bytes.len() - 4..]));
+    assert_eq!(part["data"], base64::encode(&bytes[bytes.len() - 4..]));
     // Over the limit of one call, in MsgPack.
     let request = [&b"\x82\xa9mime_type\xa3a/b\xa4data\xc6"[..], &size.to_be_bytes(), &bytes].concat();
     let call =

@@ -56,7 +56,7 @@ impl Fixture {
             events: Arc::new(events),
             codec: Arc::new(JsonOutcomeCodec),
             clock: Arc::new(SystemClock),
-            options: jobs::Options::default(),
+            options: jobs::Options::default().into(),
         };
         let service = Jobs::open(&state, new_id(&SystemClock, &SystemRandom), parts).unwrap();
         let lazy_jobs = LazyJobs::new(move || Ok(service.clone()));
@@ -167,7 +167,7 @@ impl ConfigView for Config {
             ("listen", Setting::Text("127.0.0.1:3333".into())),
             ("max_body", Setting::Number(4096)),
             ("tls", Setting::Switch(false)),
-            ("retention_days", Setting::Unset(())),
+            ("retention", Setting::Unset(())),
         ];
         let store = vec![
             ("url", Setting::Text("postgres://u:hunter2@db/x".into())),

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use serde_json::{Value, json};
-use toolyard_protocol::{ErrorKind, blob};
+use toolyard_protocol::{ErrorKind, base64};
 
 async fn chain(fixture: &Fixture) {
     for (id, name) in [("a", "Keyboard"), ("b", "Synth"), ("c", "Mixer"), ("d", "Speaker")] {
@@ -98,7 +98,7 @@ async fn the_context_has_one_line_per_artifact_annotation_and_identity() {
     let fixture = Fixture::frozen();
     chain(&fixture).await;
     let stored =
-        fixture.ok("cas.store", json!({"data": blob::encode(b"x"), "mime_type": "audio/midi"})).await;
+        fixture.ok("cas.store", json!({"data": base64::encode(b"x"), "mime_type": "audio/midi"})).await;
     let make = |creator: &str| json!({"cas_hash": stored["hash"], "mime_type": "audio/midi", "creator": creator, "tags": ["t"], "metadata": {"bpm": 120}});
     let id = fixture.ok("artifact.create", make("me")).await["artifact_id"].clone();
     fixture.ok("artifact.create", make("you")).await;

@@ -64,8 +64,7 @@ async fn the_configuration_is_shown_without_its_secrets() {
     let one = fixture.ok("config.get", json!({"section": "server", "key": "max_body"})).await;
     assert_eq!(one, json!({"section": "server", "key": "max_body", "value": 4096}));
     let server = fixture.ok("config.get", json!({"section": "server"})).await;
-    let expected =
-        json!({"listen": "127.0.0.1:3333", "max_body": 4096, "tls": false, "retention_days": null});
+    let expected = json!({"listen": "127.0.0.1:3333", "max_body": 4096, "tls": false, "retention": null});
     assert_eq!(server, json!({"section": "server", "value": expected}));
     let all = fixture.ok("config.get", json!({})).await;
     assert_eq!(all["value"]["store"], json!({"url": "postgres://[hidden]@db/x", "api_key": "[hidden]"}));

@@ -6,9 +6,10 @@
 
 use std::fs::File;
 use std::io::{Seek, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use toolyard_sandbox::{Confinement, Launcher, SandboxLevel, TreeLevel};
 
 use super::{Failed, through_launcher};
@@ -81,13 +82,8 @@ fn mount_argument(line: &str) -> Option<Vec<String>> {
 }
 
 fn filter(program: &[u8]) -> Result<File, Failed> {
-    // SAFETY: the descriptor is new and has no other owner. It is inherited on purpose.
-    let mut file = unsafe {
-        match libc::memfd_create(c"filter".as_ptr(), 0) {
-            -1 => return Err(std::io::Error::last_os_error().into()),
-            fd => File::from_raw_fd(fd),
-        }
-    };
+    // Inherited on purpose.
+    let mut file = File::from(memfd_create("filter", MemfdFlags::empty())?);
     file.write_all(program)?;
     Ok(file)
 }

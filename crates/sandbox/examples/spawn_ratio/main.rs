@@ -15,6 +15,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
 use tokio::runtime::Runtime;
 use toolyard_sandbox::{Command, Confinement, Exchange, Launcher, Options, SandboxLevel, TreeLevel};
 
@@ -30,11 +31,9 @@ type Outcome = Result<(), Failed>;
 
 fn main() -> Outcome {
     let runs: u32 = std::env::args().nth(1).map_or(Ok(1000), |n| n.parse())? / ROUNDS;
-    // SAFETY: plain calls. As a subreaper, this process also counts the time of orphans.
-    let uid = unsafe {
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        libc::geteuid()
-    };
+    // As a subreaper, this process also counts the time of orphans.
+    set_child_subreaper(Some(getpid()))?;
+    let uid = geteuid().as_raw();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!(
         "{:<42} {:>8} {:>8} {:>6} {:>6}",
@@ -155,8 +154,7 @@ impl Cost {
         self.wall += wall.elapsed();
         // Launchers are counted once they are reaped, and bubblewrap leaves its inner process as an orphan.
         std::thread::sleep(Duration::from_millis(100));
-        // SAFETY: no other code waits for the remaining children.
-        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         self.cpu += cpu_time() - cpu;
         Ok(())
     }

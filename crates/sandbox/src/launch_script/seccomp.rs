@@ -164,13 +164,12 @@ fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
     code.if_equal_skip(libc::AF_INET as u32, 2);
     code.unless_equal(libc::AF_INET6 as u32, unknown);
     code.load(argument(2));
-    let protocols: &[i32] = match network {
-        Network::Hosts => &[0, libc::IPPROTO_TCP],
-        _ => &[0, libc::IPPROTO_TCP, libc::IPPROTO_UDP],
-    };
-    for (index, protocol) in protocols.iter().enumerate() {
-        code.if_equal_skip(*protocol as u32, (protocols.len() - index) as u8);
+    // Each skips the later ones and the refusal.
+    if network == Network::Allow {
+        code.if_equal_skip(libc::IPPROTO_UDP as u32, 3);
     }
+    code.if_equal_skip(libc::IPPROTO_TCP as u32, 2);
+    code.if_equal_skip(0, 1);
     code.return_action(Action::Errno(libc::EPROTONOSUPPORT));
     code.load(argument(1));
     code.mask(TYPE);
@@ -265,7 +264,16 @@ impl BpfProgram {
         let (mut below, mut above) = (BpfProgram::default(), BpfProgram::default());
         below.if_one_of(low, action);
         above.if_one_of(high, action);
-        self.emit(JUMP_AT_LEAST, (below.bytes.len() / 8 + 1) as u8, 0, high[0]);
+        // The jump at the end of `below` is skipped too.
+        let skipped = below.bytes.len() / 8 + 1;
+        match u8::try_from(skipped) {
+            Ok(skipped) => self.emit(JUMP_AT_LEAST, skipped, 0, high[0]),
+            // The offset of a condition has eight bits, that of a plain jump 32.
+            Err(_) => {
+                self.emit(JUMP_AT_LEAST, 0, 1, high[0]);
+                self.emit(JUMP, 0, 0, skipped as u32);
+            }
+        }
         self.bytes.extend(below.bytes);
         self.emit(JUMP, 0, 0, (above.bytes.len() / 8) as u32);
         self.bytes.extend(above.bytes);
@@ -288,3 +296,7 @@ impl BpfProgram {
         self.bytes.extend(inner.bytes);
     }
 }
+
+#[cfg(test)]
+#[path = "seccomp_tests.rs"]
+mod tests;

@@ -10,11 +10,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
 use super::landlock::Abi;
 use crate::image::Image;
 use crate::spawn::SpawnArgs;
 use crate::{Command, Confinement, TreeLevel, fds, record};
-use toolyard_launcher::opcodes as op;
+use toolyard_launcher::script;
 
 /// The first Landlock version that isolates abstract UNIX sockets.
 const MIN_SCOPED_ABI: Abi = Abi(6);
@@ -44,10 +48,8 @@ impl SharedNamespaces {
     fn of_root() -> Option<SharedNamespaces> {
         // Namespaces belong to a thread; the descriptors keep them alive after this thread ends.
         let namespaces = std::thread::spawn(|| {
-            // SAFETY: affects this thread only.
-            if unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWIPC) } != 0 {
-                return None;
-            }
+            // SAFETY: the thread keeps its file descriptors.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWIPC) }.ok()?;
             let open = |name: &str| {
                 File::open(format!("/proc/thread-self/ns/{name}"))
                     .ok()
@@ -64,7 +66,7 @@ impl SharedNamespaces {
         let (stdin_theirs, _stdin) = fds::pipe().ok()?;
         let (_output, output_theirs) = fds::pipe().ok()?;
         let namespaces = (libc::CLONE_NEWNET | libc::CLONE_NEWIPC) as u32;
-        let script = [(op::HEADER as u32).to_le_bytes(), namespaces.to_le_bytes()].concat();
+        let script = [(script::HEADER as u32).to_le_bytes(), namespaces.to_le_bytes()].concat();
         fds::write(&control, &script).ok().filter(|written| *written == script.len())?;
         // Blocks reading its stdin, which stays empty.
         let waiting = Command {
@@ -83,15 +85,16 @@ impl SharedNamespaces {
         let found = find_namespaces(pid);
         // Closing the socket kills the tree; the descriptors keep its namespaces.
         drop(control);
-        // SAFETY: our own child, not reaped yet.
-        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
         found
     }
 
     /// The descriptors to pass to a launcher, with their numbers there.
     pub fn descriptors(&self) -> Vec<(&OwnedFd, i32)> {
-        let users = self.users.iter().map(|fd| (fd, op::FD_USERNS as i32));
-        users.chain([(&self.network, op::FD_NETNS as i32), (&self.ipc, op::FD_IPCNS as i32)]).collect()
+        let users = self.users.iter().map(|fd| (fd, script::FD_USERNS as i32));
+        users
+            .chain([(&self.network, script::FD_NETNS as i32), (&self.ipc, script::FD_IPCNS as i32)])
+            .collect()
     }
 
     pub fn has_user_namespace(&self) -> bool {
@@ -100,8 +103,9 @@ impl SharedNamespaces {
 }
 
 /// Waits until the launcher `pid` has started its tool and opens the tool's namespaces.
-fn find_namespaces(pid: libc::pid_t) -> Option<SharedNamespaces> {
+fn find_namespaces(launcher: Pid) -> Option<SharedNamespaces> {
     let ours = fs::read_link("/proc/self/ns/net").ok()?;
+    let pid = launcher.as_raw_pid();
     let end = Instant::now() + LIMIT;
     while Instant::now() < end {
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();

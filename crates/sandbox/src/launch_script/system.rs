@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{getegid, geteuid};
+
 use super::landlock::Abi;
 use super::mounts::{self, Access, Mount, Symlink};
 use super::seccomp;
@@ -86,8 +88,7 @@ impl SystemView {
         let is_device =
             |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_char_device());
         let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
-        // SAFETY: plain calls without arguments.
-        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let copies = COPIED.into_iter().filter_map(CopiedFile::new).collect();
         let abi = Abi::detect();
         SystemView {

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::{Access, Mount, ResolvedPaths, Symlink};
 use super::system::SystemView;
-use super::{LaunchScript, op};
+use super::{LaunchScript, Step, root_relative};
 use crate::{Confinement, Network};
 
+/// The same numbers for `mount` and for `mount_setattr`.
 const RDONLY: u32 = 1;
 const NOSUID: u32 = 2;
 const NODEV: u32 = 4;
@@ -30,7 +31,7 @@ pub fn prepare(
     system: &SystemView,
     resolved: &ResolvedPaths,
 ) {
-    script.step(op::ROOT);
+    script.push(Step::Root {});
     let deferred = DeferredMounts::new(resolved);
     let mut view = ViewBuilder {
         script,
@@ -59,7 +60,7 @@ pub fn prepare(
         view.link(&link.target, &link.path);
     }
     view.seal();
-    script.step(op::PIVOT);
+    script.push(Step::Pivot {});
 }
 
 /// The second part, specific to the run. `pooled`: the first part is a copy, which contains the `/proc` of
@@ -77,32 +78,52 @@ pub fn finish(
         // Inodes use memory that `size` does not limit.
         let bytes = confinement.tmp_bytes;
         let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 4096).max(64));
-        script.step(op::TMPFS).number(NOSUID | NODEV).text(options).root_relative(Path::new(at));
+        tmpfs(script, &options, Path::new(at));
     }
     for (index, mount) in deferred.mounts.iter().enumerate() {
         let target = staging_folders(script, &mount.path);
         if mount.is_dir {
-            script.step(op::DIR).number(0o755).root_relative(&target);
+            script.push(Step::Dir { mode: 0o755, path: root_relative(&target) });
         } else {
-            script.step(op::FILE).root_relative(&target).block(b"");
+            script.push(Step::File { path: root_relative(&target), content: b"" });
         }
-        script.step(op::MOVE).root_relative(&deferred_path(index)).root_relative(&target);
+        let source = deferred_path(index);
+        script.push(Step::Move { source: root_relative(&source), path: root_relative(&target) });
     }
     for link in &deferred.links {
         let path = staging_folders(script, &link.path);
-        script.step(op::SYMLINK).text(link.target.as_os_str().as_bytes()).root_relative(&path);
+        let target = link.target.as_os_str().as_bytes();
+        script.push(Step::Symlink { target, path: root_relative(&path) });
     }
     if deferred.needs_staging() {
-        script.step(op::MOVE).root_relative(Path::new(STAGING)).root_relative(Path::new(TMP));
+        let (source, path) = (root_relative(Path::new(STAGING)), root_relative(Path::new(TMP)));
+        script.push(Step::Move { source, path });
     }
     if pooled {
-        script.step(op::PROC).text("proc");
+        proc(script);
     }
     if system.uid == 0 {
         for path in MASKED.into_iter().map(Path::new).filter(|path| path.exists()) {
-            script.step(op::BIND).number(RDONLY | NOSUID | NODEV | NOEXEC).text(".empty").root_relative(path);
+            mask_file(script, path);
         }
     }
+}
+
+fn tmpfs(script: &mut LaunchScript, options: &str, path: &Path) {
+    let (flags, options, path) = (NOSUID | NODEV, options.as_bytes(), root_relative(path));
+    script.push(Step::Mount { kind: b"tmpfs", flags, options, path });
+}
+
+/// Mounts the `/proc` of this pid namespace.
+fn proc(script: &mut LaunchScript) {
+    let flags = RDONLY | NOSUID | NODEV | NOEXEC;
+    script.push(Step::Mount { kind: b"proc", flags, options: b"", path: b"proc" });
+}
+
+/// Mounts an empty file over another.
+fn mask_file(script: &mut LaunchScript, path: &Path) {
+    let attributes = RDONLY | NOSUID | NODEV | NOEXEC;
+    script.push(Step::Bind { attributes, source: b".empty", path: root_relative(path) });
 }
 
 /// Creates the parent folders of a path below `/tmp` in the staging folder; returns the path there.
@@ -111,7 +132,7 @@ fn staging_folders(script: &mut LaunchScript, path: &Path) -> PathBuf {
     let below = path.strip_prefix(TMP).unwrap_or(path);
     for folder in below.parent().into_iter().flat_map(Path::components) {
         at.push(folder);
-        script.step(op::DIR).number(0o755).root_relative(&at);
+        script.push(Step::Dir { mode: 0o755, path: root_relative(&at) });
     }
     Path::new(STAGING).join(below)
 }
@@ -190,13 +211,11 @@ impl ViewBuilder<'_> {
         }
         for path in &system.devices {
             self.file(path, b"");
-            self.script
-                .step(op::BIND)
-                .number(NOSUID | NOEXEC)
-                .text(path.as_os_str().as_bytes())
-                .root_relative(path);
+            let source = path.as_os_str().as_bytes();
+            let attributes = NOSUID | NOEXEC;
+            self.script.push(Step::Bind { attributes, source, path: root_relative(path) });
         }
-        self.script.step(op::PROC).text("proc");
+        proc(self.script);
         for copied in &system.copies {
             self.file(&copied.path, &copied.content);
         }
@@ -227,7 +246,7 @@ impl ViewBuilder<'_> {
         }
         let source = mount.path.as_os_str().as_bytes();
         let at = self.deferred.build_path(&mount.path);
-        self.script.step(op::BIND).number(attributes).text(source).root_relative(&at);
+        self.script.push(Step::Bind { attributes, source, path: root_relative(&at) });
         self.script.shown.push(mount.path.clone());
         self.layers.push((mount.path.clone(), true));
     }
@@ -253,7 +272,7 @@ impl ViewBuilder<'_> {
         }
         self.parent(path);
         let at = self.deferred.build_path(path);
-        self.script.step(op::DIR).number(0o755).root_relative(&at);
+        self.script.push(Step::Dir { mode: 0o755, path: root_relative(&at) });
         self.created.push(path.to_owned());
     }
 
@@ -263,7 +282,7 @@ impl ViewBuilder<'_> {
         }
         self.parent(path);
         let at = self.deferred.build_path(path);
-        self.script.step(op::FILE).root_relative(&at).block(content);
+        self.script.push(Step::File { path: root_relative(&at), content });
     }
 
     /// Creates a symbolic link, unless it is part of a visible mount.
@@ -273,7 +292,8 @@ impl ViewBuilder<'_> {
         }
         self.parent(path);
         let at = self.deferred.build_path(path);
-        self.script.step(op::SYMLINK).text(target.as_os_str().as_bytes()).root_relative(&at);
+        let target = target.as_os_str().as_bytes();
+        self.script.push(Step::Symlink { target, path: root_relative(&at) });
     }
 
     /// Creates the parent folder; deferred mounts get theirs later.
@@ -290,7 +310,7 @@ impl ViewBuilder<'_> {
         }
         let options = "mode=755,size=4k,nr_inodes=64";
         let at = self.deferred.build_path(path);
-        self.script.step(op::TMPFS).number(NOSUID | NODEV).text(options).root_relative(&at);
+        tmpfs(self.script, options, &at);
         self.script.masked.push(path.to_owned());
         self.masks.push(at);
         // Paths granted inside it need their folders created again.
@@ -301,11 +321,7 @@ impl ViewBuilder<'_> {
     fn mask_file_if_visible(&mut self, path: &Path) {
         if self.is_visible(path) {
             let at = self.deferred.build_path(path);
-            self.script
-                .step(op::BIND)
-                .number(RDONLY | NOSUID | NODEV | NOEXEC)
-                .text(".empty")
-                .root_relative(&at);
+            mask_file(self.script, &at);
             self.script.masked.push(path.to_owned());
         }
     }
@@ -313,7 +329,7 @@ impl ViewBuilder<'_> {
     /// Makes the masks read-only: they are shared by all runs with this view.
     fn seal(&mut self) {
         for mask in &self.masks {
-            self.script.step(op::SEAL).root_relative(mask);
+            self.script.push(Step::Seal { path: root_relative(mask) });
         }
     }
 

@@ -38,7 +38,7 @@ impl AuditError {
         match self {
             AuditError::Full { path, .. } => {
                 let folder = path.parent().unwrap_or(path).display();
-                format!("free space on the disk that holds {folder}, or set a shorter [audit] retention_days")
+                format!("free space on the disk that holds {folder}, or set a shorter [audit] retention")
             }
             AuditError::Io { path, .. } => format!("check that {} can be written", path.display()),
             AuditError::Unsynced { .. } => {

@@ -1,9 +1,9 @@
 //! Paths of the audit log, and the small files that several processes share.
 
 use super::AuditError;
+use rustix::fs::FlockOperation;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use toolyard_protocol::Id;
@@ -129,20 +129,11 @@ pub(super) enum Lock {
 
 pub(super) fn lock(file: &File, mode: Lock) -> std::io::Result<()> {
     let operation = match mode {
-        Lock::Shared => libc::LOCK_SH,
-        Lock::Exclusive => libc::LOCK_EX,
-        Lock::Try => libc::LOCK_EX | libc::LOCK_NB,
+        Lock::Shared => FlockOperation::LockShared,
+        Lock::Exclusive => FlockOperation::LockExclusive,
+        Lock::Try => FlockOperation::NonBlockingLockExclusive,
     };
-    loop {
-        // SAFETY: the descriptor is open for as long as `file` lives.
-        if unsafe { libc::flock(file.as_raw_fd(), operation) } == 0 {
-            return Ok(());
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, operation))?)
 }
 
 fn ids(folder: &Path, suffix: &str) -> Result<Vec<Id>, AuditError> {

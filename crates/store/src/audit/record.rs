@@ -4,6 +4,7 @@
 //! BLAKE3(hash of the previous line ‖ the line up to `,"hash":"`). Numbers come directly after the kind, then free text,
 //! then the arguments; reading relies on it.
 
+use toolyard_protocol::json::Object;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Call, Digest, Error, ErrorKind, Id, JsonView, Outcome, Status, Timestamp, ToolSpec};
 
@@ -173,9 +174,7 @@ fn arguments(out: &mut Vec<u8>, call: &Call, view: &dyn JsonView) {
             out.extend_from_slice(&json);
         }
         _ => {
-            out.extend_from_slice(b"{\"unreadable_bytes\":");
-            push_number(out, call.arguments.len() as u64);
-            out.push(b'}');
+            Object::new(out).number("unreadable_bytes", call.arguments.len() as u64);
         }
     }
 }

@@ -88,22 +88,11 @@ impl OpenSegment {
 
     #[cfg(target_os = "linux")]
     fn grow(&mut self, end: u64) -> io::Result<()> {
-        use std::os::fd::AsRawFd;
-        let (from, more) = (self.reserved as libc::off_t, (end - self.reserved) as libc::off_t);
-        loop {
-            // SAFETY: the descriptor is open for as long as `files` lives.
-            let done = unsafe {
-                libc::fallocate(self.files.segment.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, more)
-            };
-            if done == 0 {
-                self.reserved = end;
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        use rustix::fs::{FallocateFlags, fallocate};
+        let (from, more) = (self.reserved, end - self.reserved);
+        rustix::io::retry_on_intr(|| fallocate(&self.files.segment, FallocateFlags::KEEP_SIZE, from, more))?;
+        self.reserved = end;
+        Ok(())
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -1,10 +1,10 @@
 //! The folder of the store: files are opened relative to a folder handle, and no symbolic link is followed.
 
 use super::BlobError;
-use std::ffi::CString;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ impl Folder {
 
     /// Opens a file beside the shards, created if it is missing.
     pub fn open_sibling(&self, name: &str) -> Result<File, BlobError> {
-        let flags = libc::O_RDWR | libc::O_CREAT;
+        let flags = OFlags::RDWR | OFlags::CREATE;
         self.root.open(name, flags).map_err(|e| BlobError::io(&format!("open {name}"), e))
     }
 
@@ -116,15 +116,12 @@ pub(super) struct Dir(File);
 impl Dir {
     /// Opens a subfolder, optionally creating it.
     fn sub(&self, name: &str, create: bool) -> io::Result<Option<Dir>> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         match self.open(name, flags) {
             Ok(file) => Ok(Some(Dir(file))),
             Err(e) if e.kind() == io::ErrorKind::NotFound && create => {
-                let name_c = c_name(name)?;
-                // SAFETY: an open descriptor and a string that outlives the call.
-                let created = unsafe { libc::mkdirat(self.0.as_raw_fd(), name_c.as_ptr(), 0o700) };
-                match cvt(created) {
-                    Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+                match rustix::fs::mkdirat(&self.0, name, Mode::RWXU) {
+                    Err(e) if e != Errno::EXIST => Err(e.into()),
                     _ => self.open(name, flags).map(|file| Some(Dir(file))),
                 }
             }
@@ -136,7 +133,7 @@ impl Dir {
     /// Opens a regular file for reading. Anything else, including a symbolic link, is `InvalidData`.
     pub fn file(&self, name: &str) -> io::Result<Option<File>> {
         // O_NONBLOCK: opening a planted FIFO must not block.
-        let file = match self.open(name, libc::O_RDONLY | libc::O_NONBLOCK) {
+        let file = match self.open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) if matches!(e.raw_os_error(), Some(libc::ELOOP | libc::ENXIO | libc::ENODEV)) => {
@@ -149,24 +146,20 @@ impl Dir {
 
     /// Creates a file that only its owner may read.
     pub fn create(&self, name: &str) -> io::Result<File> {
-        self.open(name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)
+        self.open(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
     }
 
     /// Renames a file, replacing an existing one.
     pub fn rename(&self, name: &str, to: &Dir, new: &str) -> io::Result<()> {
-        let (name, new) = (c_name(name)?, c_name(new)?);
-        // SAFETY: open descriptors and strings that outlive the call.
-        cvt(unsafe { libc::renameat(self.0.as_raw_fd(), name.as_ptr(), to.0.as_raw_fd(), new.as_ptr()) })
+        Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
     }
 
     /// Removes a file; returns whether it existed.
     pub fn remove(&self, name: &str) -> io::Result<bool> {
-        let name = c_name(name)?;
-        // SAFETY: an open descriptor and a string that outlives the call.
-        match cvt(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) }) {
+        match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(e.into()),
         }
     }
 
@@ -175,26 +168,12 @@ impl Dir {
         self.0.sync_all()
     }
 
-    fn open(&self, name: &str, flags: libc::c_int) -> io::Result<File> {
-        let name = c_name(name)?;
-        let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-        // SAFETY: an open descriptor and a string that outlives the call; a new descriptor is ours alone.
-        unsafe {
-            let opened = libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags, 0o600);
-            cvt(opened)?;
-            Ok(File::from_raw_fd(opened))
-        }
+    fn open(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 }
 
 fn shard_name(number: u8) -> String {
     format!("{number:02x}")
-}
-
-fn c_name(name: &str) -> io::Result<CString> {
-    CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
-}
-
-fn cvt(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -89,16 +89,12 @@ fn offset(hash: &Hash) -> i64 {
 }
 
 fn set(file: &File, kind: libc::c_int, offset: i64, wait: bool) -> io::Result<()> {
-    // SAFETY: a plain structure of numbers, for which zero is valid.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = offset;
-    lock.l_len = 1;
+    let (l_type, l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
+    let lock = libc::flock { l_type, l_whence, l_start: offset, l_len: 1, l_pid: 0 };
     let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
     loop {
-        // SAFETY: an open descriptor and a structure that outlives the call.
-        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } == 0 {
+        // SAFETY: an open descriptor and a structure that outlives the call, which only reads it.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
             return Ok(());
         }
         let error = io::Error::last_os_error();

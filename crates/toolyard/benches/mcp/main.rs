@@ -46,7 +46,8 @@ fn main() -> Result<ExitCode, BoxError> {
     }
     let check = arguments.iter().any(|argument| argument == "--check");
     let bare = Server::bare()?;
-    let ours = Server::ours()?;
+    let ours = Server::ours(&[])?;
+    let logging = Server::ours(&["-v"])?;
     let rmcp = Server::rmcp()?;
     let idle = ours.resident_kb()?;
     let session = Connection::open(&ours.address)?.send("", HELLO)?.session.ok_or("no session")?;
@@ -56,6 +57,7 @@ fn main() -> Result<ExitCode, BoxError> {
         Case::new("bare axum", &bare, stateless.clone())?,
         Case::new("toolyard, 2026-07-28", &ours, stateless.clone())?,
         Case::new("toolyard, in a session", &ours, in_session)?,
+        Case::new("toolyard, calls logged", &logging, stateless.clone())?,
     ];
     if let Some(rmcp) = &rmcp {
         cases.push(Case::new("rmcp 3.8, 2026-07-28", rmcp, stateless)?);
@@ -105,7 +107,8 @@ fn report(cases: &mut [Case<'_>]) -> usize {
     }
     let mut broken = row("toolyard, 2026-07-28 / bare axum", medians[1] / medians[0], "×", Some(1.5));
     broken += row("toolyard, in a session / bare axum", medians[2] / medians[0], "×", Some(1.5));
-    if let Some(rmcp) = medians.get(3) {
+    row("toolyard, calls logged / not logged", medians[3] / medians[1], "×", None);
+    if let Some(rmcp) = medians.get(4) {
         broken += row("toolyard, 2026-07-28 / rmcp", medians[1] / rmcp, "×", Some(0.5));
     }
     broken

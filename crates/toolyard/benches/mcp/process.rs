@@ -15,13 +15,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Toolyard, on a yard with the built-in echo.
-    pub fn ours() -> Result<Server, BoxError> {
-        let yard = std::env::temp_dir().join(format!("toolyard-bench-mcp-{}", std::process::id()));
+    /// Toolyard, on a yard with the built-in echo; its log goes to a file.
+    pub fn ours(options: &[&str]) -> Result<Server, BoxError> {
+        let name = format!("toolyard-bench-mcp-{}{}", std::process::id(), options.concat());
+        let yard = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&yard)?;
         std::fs::write(yard.join("toolyard.toml"), "[builtin]\necho = true\n")?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolyard"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]).arg(&yard);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).arg(&yard);
+        command.stderr(std::fs::File::create(yard.join("log"))?);
         let mut server = Server::start(command)?;
         server.yard = Some(yard);
         Ok(server)

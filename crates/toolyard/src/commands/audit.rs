@@ -5,7 +5,8 @@ use crate::wiring::{GlobalOptions, Yard};
 use std::sync::Arc;
 use toolyard_formats::json;
 use toolyard_formats::redact::by_name::View;
-use toolyard_protocol::{Error, ErrorKind, Id};
+use toolyard_protocol::error_table::EXIT_DAMAGED;
+use toolyard_protocol::{Error, Id};
 use toolyard_store::audit::{self, AuditError, CallRow, ExportFilter, Filter, Index};
 
 /// Query, verify and export the audit log
@@ -22,12 +23,12 @@ enum Command {
         /// Only calls of this tool (canonical name)
         #[arg(long)]
         tool: Option<String>,
-        /// Only calls with this status: success, failure, refused, open (still running)
-        #[arg(long)]
-        status: Option<String>,
+        /// Only calls in this state; open is still running
+        #[arg(long, alias = "status", value_parser = STATES)]
+        state: Option<String>,
         /// Only this call
-        #[arg(long, value_name = "ID")]
-        call: Option<String>,
+        #[arg(long, value_name = "ID", value_parser = parse_id)]
+        call: Option<Id>,
         /// Maximum number of calls
         #[arg(long, default_value_t = 20, value_name = "N")]
         limit: u32,
@@ -37,40 +38,35 @@ enum Command {
     /// Print the records as stored, one JSON object per line
     Export {
         /// Only the records of this call
-        #[arg(long, value_name = "ID")]
-        call: Option<String>,
+        #[arg(long, value_name = "ID", value_parser = parse_id)]
+        call: Option<Id>,
     },
 }
 
+/// What a call can be recorded as.
+const STATES: [&str; 6] = ["success", "no_change_needed", "partial_success", "failure", "refused", "open"];
+
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(&global)?;
+    let yard = Yard::look(&global)?;
     match args.command {
-        Command::List { tool, status, call, limit } => {
-            let call = call.map(|text| parse_id(&text)).transpose()?;
-            let filter = Filter { tool, status, call, limit: Some(limit), ..Filter::default() };
+        Command::List { tool, state, call, limit } => {
+            let filter = Filter { tool, status: state, call, limit: Some(limit), ..Filter::default() };
             list(&yard, &filter, global.json)
         }
         Command::Verify => verify(&yard, global.json),
         Command::Export { call } => {
-            let selection = ExportFilter {
-                call: call.map(|text| parse_id(&text)).transpose()?,
-                ..ExportFilter::default()
-            };
+            let selection = ExportFilter { call, ..ExportFilter::default() };
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             match audit::export(&yard.state, &mut out, &selection) {
-                // The reader of the pipe closed it, as `| head` does.
-                Err(AuditError::Export(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
+                Err(AuditError::Export(error)) => output::end_unwritten(&error),
                 exported => exported.map(|_| 0).map_err(|error| Error::from(&error)),
             }
         }
     }
 }
 
-fn parse_id(text: &str) -> Result<Id, Error> {
-    Id::parse(text).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, format!("'{text}' is not a call id"))
-            .hint("'toolyard audit list' shows them")
-    })
+fn parse_id(text: &str) -> Result<Id, String> {
+    Id::parse(text).ok_or_else(|| "not a call id; 'toolyard audit list' shows them".to_owned())
 }
 
 fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
@@ -132,5 +128,5 @@ fn verify(yard: &Yard, as_json: bool) -> Result<u8, Error> {
             output::line(format!("and {} more problem(s)", report.more));
         }
     }
-    Ok(if problems.is_empty() { 0 } else { ErrorKind::Internal.row().exit })
+    Ok(if problems.is_empty() { 0 } else { EXIT_DAMAGED })
 }

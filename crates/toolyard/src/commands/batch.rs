@@ -1,10 +1,10 @@
 //! `toolyard batch FILE`: runs several calls, some of which use the results of others.
 
+use crate::input;
 use crate::output;
 use crate::remote::Remote;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolyard_engine::RequestContext;
@@ -19,11 +19,8 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// The largest batch that is read, in bytes.
-const MAX: u64 = 64 << 20;
-
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let text = read(&args.file)?;
+    let text = input::read(&args.file, input::MAX_JSON)?;
     let answer = small_runtime()?.block_on(async {
         tokio::select! {
             answer = run_batch(&global, text) => answer,
@@ -37,7 +34,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
 
 async fn run_batch(global: &GlobalOptions, text: Bytes) -> Result<Bytes, Error> {
     if let Some(url) = &global.url {
-        return Remote::new(url)?.post(&["v1", "batch"], text).await;
+        return Remote::new(url.clone())?.post(&["v1", "batch"], text).await;
     }
     let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
@@ -49,20 +46,4 @@ async fn run_batch(global: &GlobalOptions, text: Bytes) -> Result<Bytes, Error> 
     engine.audit.close();
     let ends = ends?;
     Ok(conversation.map_or_else(|| batch::write(&batch, &ends), |history| history.write(&ends)).into())
-}
-
-fn read(file: &PathBuf) -> Result<Bytes, Error> {
-    let mut text = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().lock().take(MAX + 1).read_to_end(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(MAX + 1).read_to_end(&mut text))
-    };
-    read.map_err(|error| {
-        Error::new(ErrorKind::FileNotFound, format!("{} cannot be read: {error}", file.display()))
-    })?;
-    if text.len() as u64 > MAX {
-        return Err(Error::new(ErrorKind::InputTooLarge, format!("{} is over {MAX} bytes", file.display())));
-    }
-    Ok(text.into())
 }

@@ -1,13 +1,16 @@
 //! `toolyard call NAME …`: calls one tool, of a yard or of a running server.
 
+use crate::cli::usage_error;
+use crate::input;
 use crate::output;
 use crate::remote::{Remote, RemoteCall};
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use std::io::Read;
+use reqwest::Url;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
-use toolyard_formats::json;
+use toolyard_formats::{duration, json};
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, Wait};
 use toolyard_wire::{arguments, envelope, render, tool_list};
 
@@ -18,9 +21,9 @@ pub struct Args {
     name: String,
     /// key=value (typed by the tool's schema), key:=JSON, one JSON object, or '-' to read it from stdin
     arguments: Vec<String>,
-    /// Give up after this many milliseconds (the tool's own timeout still applies)
-    #[arg(long, value_name = "MS")]
-    timeout: Option<u64>,
+    /// Give up after this time, such as 30s (the tool's own timeout still applies)
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    timeout: Option<Duration>,
     /// Idempotency key: a call repeated with the same key is not run again
     #[arg(long, value_parser = parse_key)]
     key: Option<String>,
@@ -36,8 +39,9 @@ fn parse_key(text: &str) -> Result<String, String> {
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     if args.detach && global.url.is_none() {
-        return Err(Error::new(ErrorKind::InvalidInput, "--detach needs a server that runs the job")
-            .hint("add --url; without a server this process runs the job and waits for it"));
+        usage_error(
+            "--detach needs a server that runs the job: add --url. Without a server this process runs the job and waits for it",
+        );
     }
     let outcome = match &global.url {
         Some(url) => small_runtime()?.block_on(call_remote(url, args))?,
@@ -62,8 +66,8 @@ fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
 }
 
 /// `key=value` is typed here, with the schema that the server shows: the server takes JSON only.
-async fn call_remote(url: &str, args: Args) -> Result<Outcome, Error> {
-    let remote = Remote::new(url)?;
+async fn call_remote(url: &Url, args: Args) -> Result<Outcome, Error> {
+    let remote = Remote::new(url.clone())?;
     let words = &args.arguments;
     let typed = words.iter().any(|word| word != "-" && !word.starts_with('{'));
     let shown = if typed { Some(remote.get(&["v1", "tools", &args.name], &[]).await?) } else { None };
@@ -74,7 +78,7 @@ async fn call_remote(url: &str, args: Args) -> Result<Outcome, Error> {
         arguments: &arguments,
         wait: if args.detach { Wait::NoWait } else { Wait::AsDeclared },
         key: args.key.as_deref(),
-        timeout: args.timeout.map(Duration::from_millis),
+        timeout: args.timeout,
     };
     let _spinner = output::Spinner::start(format!("calling {}", args.name));
     tokio::select! {
@@ -88,7 +92,7 @@ async fn run_call(engine: &Engine, args: Args) -> Result<Outcome, Error> {
     let entry = engine.registry.find(&args.name);
     let schema = entry.as_ref().and_then(|entry| entry.spec.input_schema.as_ref());
     let arguments = read_arguments(&args.arguments, schema).map_err(|error| engine.redact_error(error))?;
-    let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     // A job runs in this process, so the process waits for its result.
     let (wait, idempotency_key) = (Wait::UntilDone, args.key);
     let call = Call::new(engine.call_id(), args.name, arguments, Edge::Cli);
@@ -106,14 +110,7 @@ fn read_arguments(words: &[String], schema: Option<&Payload>) -> Result<Payload,
     if words != ["-"] {
         return arguments::from_cli_args(words, schema);
     }
-    const MAX: u64 = 64 << 20;
-    let mut text = Vec::new();
-    let read = std::io::stdin().lock().take(MAX + 1).read_to_end(&mut text);
-    read.map_err(|error| Error::new(ErrorKind::InvalidInput, format!("stdin cannot be read: {error}")))?;
-    if text.len() as u64 > MAX {
-        return Err(Error::new(ErrorKind::InputTooLarge, format!("stdin is over {MAX} bytes")));
-    }
-    json::arguments(text)
+    json::arguments(input::read(Path::new("-"), input::MAX_JSON)?)
 }
 
 pub fn print(outcome: &Outcome, as_json: bool) {
@@ -125,7 +122,7 @@ pub fn print(outcome: &Outcome, as_json: bool) {
         None => output::line(render::result(outcome)),
     }
     if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_finished()) {
-        output::note(format!("job {id} is {}; 'toolyard jobs wait {id}' waits for it", state.as_str()));
+        output::note(format!("job {id} is {}; 'toolyard job wait {id}' waits for it", state.as_str()));
     }
     if outcome.meta.cached {
         output::note("(cached)");

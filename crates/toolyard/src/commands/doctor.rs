@@ -2,7 +2,9 @@
 
 use super::check_results::{self, Row};
 use crate::output;
-use crate::wiring::{GlobalOptions, Yard, make_state_dir};
+use crate::wiring::{GlobalOptions, Yard};
+use rustix::fs::Access;
+use std::path::Path;
 use toolyard_engine::Severity;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_sandbox::{SandboxLevel, TreeLevel};
@@ -13,16 +15,25 @@ use toolyard_yard::kinds::KINDS;
 pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(&global)?;
-    let mut rows = vec![
-        row("toolyard", true, env!("CARGO_PKG_VERSION").to_owned()),
-        row("yard", true, yard.root.display().to_string()),
-        state_folder(&yard),
-        process_trees(&yard),
-        sandbox(&yard),
-    ];
+    // The machine can be examined without a yard; one that was named must be there.
+    let root = global.root();
+    let found = root.is_ok();
+    let yard = match root {
+        Err(error) if global.yard.is_some() => return Err(error),
+        Err(_) => Yard::look_at(std::env::current_dir().unwrap_or_else(|_| "/".into()))?,
+        Ok(root) => Yard::look_at(root)?,
+    };
+    let mut rows = vec![row("toolyard", true, env!("CARGO_PKG_VERSION").to_owned())];
+    if found {
+        rows.extend([row("yard", true, yard.root.display().to_string()), state_folder(&yard)]);
+    } else {
+        rows.push(row("yard", true, "none here; 'toolyard init' creates one".to_owned()));
+    }
+    rows.extend([process_trees(&yard), sandbox(&yard)]);
     rows.extend(interpreters(&yard));
-    rows.extend(tools(&yard));
+    if found {
+        rows.extend(tools(&yard));
+    }
     let healthy = rows.iter().all(|row| row.ok);
     if global.json {
         output::line(check_results::json(&rows));
@@ -40,18 +51,18 @@ fn row(name: &'static str, ok: bool, detail: String) -> Row {
 
 fn state_folder(yard: &Yard) -> Row {
     let shown = yard.state.display();
-    match make_state_dir(&yard.state) {
-        Ok(()) if is_writable(&yard.state) => row("state folder", true, shown.to_string()),
-        Ok(()) => row("state folder", false, format!("{shown} is not writable; calls will be refused")),
-        Err(error) => row("state folder", false, error.message),
+    match yard.state.ancestors().find(|folder| folder.exists()) {
+        Some(folder) if !is_writable(folder) => {
+            let detail = format!("{} is not writable; calls will be refused", folder.display());
+            row("state folder", false, detail)
+        }
+        Some(folder) if folder == yard.state => row("state folder", true, shown.to_string()),
+        _ => row("state folder", true, format!("{shown}, created by the first call")),
     }
 }
 
-fn is_writable(dir: &std::path::Path) -> bool {
-    let probe = dir.join(format!(".probe-{}", std::process::id()));
-    let written = std::fs::write(&probe, b"").is_ok();
-    let _ = std::fs::remove_file(&probe);
-    written
+fn is_writable(folder: &Path) -> bool {
+    folder.is_dir() && rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 fn process_trees(yard: &Yard) -> Row {

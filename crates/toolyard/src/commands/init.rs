@@ -9,7 +9,7 @@ use toolyard_protocol::{Error, ErrorKind};
 #[derive(clap::Args)]
 pub struct Args {
     /// The folder to create. Default: the current folder
-    dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
 }
 
 /// Files of a new yard: path and content.
@@ -20,8 +20,8 @@ const FILES: &[(&str, &str)] = &[
     ("tools/system/disk_free.sh", include_str!("../../templates/disk_free.sh")),
 ];
 
-pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let root = args.dir.or(global.yard).unwrap_or_else(|| PathBuf::from("."));
+pub fn run(global: GlobalOptions) -> Result<u8, Error> {
+    let root = global.yard.as_deref().unwrap_or(Path::new("."));
     let mut created = 0;
     for (path, content) in FILES {
         if write_new(&root.join(path), content)? {
@@ -31,8 +31,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             output::note(format!("skipped {path}: it already exists"));
         }
     }
-    let shown = root.display();
-    output::line(format!("{created} file(s) created; try: toolyard call disk_free --yard {shown}"));
+    output::line(format!("{created} file(s) created; try: toolyard call disk_free{}", global.yard_option()));
     Ok(0)
 }
 

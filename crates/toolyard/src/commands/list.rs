@@ -3,6 +3,7 @@
 use crate::output;
 use crate::remote::Remote;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
+use reqwest::Url;
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind, Sandbox, ToolSpec};
 use toolyard_wire::tool_list::{self, ToolRow};
@@ -13,9 +14,9 @@ pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     if let Some(url) = &global.url {
-        return list_remote(url, global.json);
+        return list_remote(url.clone(), global.json);
     }
-    let yard = Yard::open(&global)?;
+    let yard = Yard::look(&global)?;
     let snapshot = yard.load();
     if global.json {
         output::line(write_json(&snapshot));
@@ -26,7 +27,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
 }
 
 /// The tools of a running server.
-fn list_remote(url: &str, as_json: bool) -> Result<u8, Error> {
+fn list_remote(url: Url, as_json: bool) -> Result<u8, Error> {
     let remote = Remote::new(url)?;
     let list = small_runtime()?.block_on(remote.get(&["v1", "tools"], &[]))?;
     if as_json {

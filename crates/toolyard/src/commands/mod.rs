@@ -8,7 +8,7 @@ mod check_results;
 pub mod completions;
 pub mod doctor;
 pub mod init;
-pub mod jobs;
+pub mod job;
 pub mod list;
 pub mod new;
 pub mod prepare;

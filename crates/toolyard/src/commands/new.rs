@@ -23,17 +23,19 @@ enum NewCommand {
         #[arg(long, value_parser = PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))]
         kind: String,
         /// Its name, for example word_count, or text.word_count to choose the module
-        name: String,
+        #[arg(value_parser = parse_name)]
+        name: ToolPath,
     },
 }
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let NewCommand::Tool { kind, name } = args.command;
+    let NewCommand::Tool { kind, name: ToolPath { module, tool } } = args.command;
     let unknown = || Error::new(ErrorKind::InvalidInput, format!("there is no kind '{kind}'"));
     let kind = KINDS.iter().find(|known| known.name == kind).ok_or_else(unknown)?;
-    let root = global.yard.unwrap_or_else(|| PathBuf::from("."));
-    let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name.as_str()));
-    check_name(&name, module, tool)?;
+    // The first tool makes the current folder a yard.
+    let found = if global.yard.is_some() { None } else { global.root().ok() };
+    let root = found.or(global.yard.clone()).unwrap_or_else(|| PathBuf::from("."));
+    let (module, tool) = (module.as_str(), tool.as_str());
     let folder =
         if module == "tools" { "tools".to_owned() } else { format!("tools/{}", module.replace('.', "/")) };
     let id = id(kind, module, tool);
@@ -55,11 +57,19 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     if kind.name == "binary" {
         compile(&root.join(format!("{folder}/{tool}")), tool)?;
     }
-    output::line(format!("try: toolyard test {id} --yard {}", root.display()));
+    output::line(format!("try: toolyard test {id}{}", global.yard_option()));
     Ok(0)
 }
 
-fn check_name(name: &str, module: &str, tool: &str) -> Result<(), Error> {
+/// The name of a tool and of its module.
+#[derive(Clone)]
+struct ToolPath {
+    module: String,
+    tool: String,
+}
+
+fn parse_name(name: &str) -> Result<ToolPath, String> {
+    let (module, tool) = name.rsplit_once('.').unwrap_or(("tools", name));
     let good = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
@@ -68,10 +78,9 @@ fn check_name(name: &str, module: &str, tool: &str) -> Result<(), Error> {
         && tool.len() <= 64
         && !tool.starts_with(|c: char| c.is_ascii_digit())
     {
-        return Ok(());
+        return Ok(ToolPath { module: module.to_owned(), tool: tool.to_owned() });
     }
-    Err(Error::new(ErrorKind::InvalidInput, format!("'{name}' is not a name for a tool"))
-        .hint("use a-z, 0-9 and _, for example word_count or text.word_count"))
+    Err("use a-z, 0-9 and _, for example word_count or text.word_count".to_owned())
 }
 
 /// The folder names the module of a tool file in it, so that the short name is enough; a manifest has a folder of

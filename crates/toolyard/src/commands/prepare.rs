@@ -1,8 +1,9 @@
 //! `toolyard prepare`: prepares tools before their first call, with network access.
 
+use crate::log;
 use crate::output;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use toolyard_engine::Snapshot;
+use toolyard_engine::{Severity, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
 
 /// Prepare the environments of tools that need one (uv scripts)
@@ -25,7 +26,7 @@ pub async fn prepare(snapshot: &Snapshot, print_success: bool) -> usize {
             Ok(_) => {}
             Err(error) => {
                 failed += 1;
-                output::note(format!("warning: {}: {}", entry.spec.source, error.message));
+                log::problem(Severity::Warning, &format!("{}: {}", entry.spec.source, error.message));
             }
         }
     }

@@ -1,22 +1,22 @@
-//! `toolyard resource list|read|write|delete`: the resources of the yard, from the terminal.
+//! `toolyard resource list|read|write|rm`: the resources of a yard or of a running server.
 
+use crate::input;
 use crate::output;
+use crate::remote::Remote;
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
-use std::io::Read;
+use reqwest::Url;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolyard_engine::resources::not_found;
-use toolyard_engine::{Engine, RequestContext, Resources};
+use toolyard_engine::{RequestContext, Resources};
 use toolyard_formats::json;
-use toolyard_protocol::{
-    Body, Edge, Error, ErrorKind, Identity, NoopCaller, ReadResult, Resource, ResourceContents,
-    ResourceTemplate, text::escape_control,
-};
-use toolyard_wire::mcp::{Revision, resources as mcp};
+use toolyard_protocol::text::{escape_control, push_json_string};
+use toolyard_protocol::{Body, Edge, Error, ErrorKind, Identity, NoopCaller, ResourceContents, base64};
+use toolyard_wire::mcp::{Revision, client, resources as mcp};
 
-/// List, read, write and delete resources
+/// List, read, write and remove resources
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -27,6 +27,13 @@ pub struct Args {
 enum Command {
     /// List resources and resource templates
     List,
+    #[command(flatten)]
+    One(OneResource),
+}
+
+/// Operations on one resource.
+#[derive(clap::Subcommand)]
+enum OneResource {
     /// Print the content of a resource
     Read {
         /// The address, such as yard://notes/today.md
@@ -38,155 +45,240 @@ enum Command {
         /// The file with the content, or '-' to read stdin
         file: PathBuf,
     },
-    /// Delete a resource
-    Delete { uri: String },
+    /// Remove a resource
+    #[command(alias = "delete")]
+    Rm { uri: String },
 }
 
 /// The largest content that is read from a file or stdin, in bytes.
 const MAX: u64 = 1 << 30;
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(&global)?;
-    let engine = Arc::new(yard.engine()?);
-    let done = small_runtime()?.block_on(async {
-        tokio::select! {
-            done = run_command(&yard, &engine, args.command, global.json) => done,
-            _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+    match args.command {
+        Command::List => show_list(&list(&global)?, global.json)?,
+        Command::One(operation) => {
+            let done = small_runtime()?.block_on(async {
+                tokio::select! {
+                    done = run_operation(&operation, &global) => done,
+                    _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+                }
+            });
+            print_done(&operation, done?, global.json);
         }
-    });
-    engine.audit.close();
-    done.map(|()| 0)
-}
-
-/// Prints the list entry of one resource or template.
-pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(global)?;
-    let engine = Arc::new(yard.engine()?);
-    let found = small_runtime()?.block_on(async {
-        let opened = yard.resources(&engine)?;
-        let identity = Identity::local();
-        let context =
-            RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
-        list_all(opened.resources.as_ref(), context).await
-    });
-    engine.audit.close();
-    let (mut resources, mut templates) = found?;
-    resources.retain(|one| one.uri == uri);
-    templates.retain(|one| one.uri_template == uri);
-    if resources.is_empty() && templates.is_empty() {
-        return Err(not_found(uri));
-    }
-    if global.json {
-        output::line(list_json(&resources, &templates));
-        return Ok(0);
-    }
-    let of_resource = |one: Resource| (one.uri, one.name, [one.title, one.description, one.mime], one.size);
-    let of_template =
-        |one: ResourceTemplate| (one.uri_template, one.name, [one.title, one.description, one.mime], None);
-    let all = resources.into_iter().map(of_resource).chain(templates.into_iter().map(of_template));
-    for (address, name, [title, description, mime], size) in all {
-        let rows = [
-            ("address", Some(address)),
-            ("name", Some(name)),
-            ("title", title),
-            ("description", description),
-            ("type", mime),
-            ("bytes", size.map(|size| size.to_string())),
-        ];
-        let rows =
-            rows.into_iter().filter_map(|(word, value)| Some(vec![word.to_owned(), escape_control(&value?)]));
-        output::table(&rows.collect::<Vec<_>>());
     }
     Ok(0)
 }
 
-async fn run_command(yard: &Yard, engine: &Arc<Engine>, command: Command, json: bool) -> Result<(), Error> {
-    let opened = yard.resources(engine)?;
-    crate::reload::print_problems(&opened.problems);
-    let resources = opened.resources.as_ref();
-    let spinner = output::Spinner::start("reading".to_owned());
-    let caller = TerminalCaller::new(spinner.status());
-    let identity = Identity::local();
-    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
-    match command {
-        Command::List => {
-            let found = list_all(resources, context).await?;
-            drop(spinner);
-            show_list(&found, json);
+/// Prints the list entry of one resource or template.
+pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
+    let mut found = list(global)?;
+    let mut shown = None;
+    for list in [&mut found.resources, &mut found.templates] {
+        let mut kept = Vec::new();
+        for item in std::mem::take(list) {
+            let one = client::read_resource(&item)?;
+            if one.uri == uri {
+                shown.get_or_insert(one);
+                kept.push(item);
+            }
         }
-        Command::Read { uri } => {
-            let reading = resources.read(&uri, context).await?;
-            drop(spinner);
-            show(&reading, json);
-        }
-        Command::Write { uri, file } => {
-            let body = content(&file)?;
-            let bytes = body.len();
-            resources
-                .write(ResourceContents { uri: uri.clone(), mime: None, body, meta: None }, context)
-                .await?;
-            print_done(&format!("wrote {bytes} bytes to {uri}"), json);
-        }
-        Command::Delete { uri } => {
-            resources.delete(&uri, context).await?;
-            print_done(&format!("deleted {uri}"), json);
-        }
+        *list = kept;
     }
-    Ok(())
+    let one = shown.ok_or_else(|| not_found(uri))?;
+    if global.json {
+        output::line(found.to_json());
+        return Ok(0);
+    }
+    let rows = [
+        ("address", Some(one.uri)),
+        ("name", Some(one.name)),
+        ("title", one.title),
+        ("description", one.description),
+        ("type", one.mime),
+        ("bytes", one.size.map(|size| size.to_string())),
+    ];
+    let rows =
+        rows.into_iter().filter_map(|(word, value)| Some(vec![word.to_owned(), escape_control(&value?)]));
+    output::table(&rows.collect::<Vec<_>>());
+    Ok(0)
 }
 
-type Listing = (Vec<Resource>, Vec<ResourceTemplate>);
+/// The lists of a yard or of a server, each item in the form of MCP.
+struct Listing {
+    resources: Vec<Bytes>,
+    templates: Vec<Bytes>,
+}
 
-async fn list_all(resources: &dyn Resources, context: RequestContext<'_>) -> Result<Listing, Error> {
-    let (mut items, mut templates) = (Vec::new(), Vec::new());
+impl Listing {
+    /// `{"resources": […], "resourceTemplates": […]}`.
+    fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut object = json::Object::new(&mut out);
+        for (name, items) in [("resources", &self.resources), ("resourceTemplates", &self.templates)] {
+            json::array(object.member(name), items, |out, item| out.extend_from_slice(item));
+        }
+        object.end();
+        out
+    }
+}
+
+fn list(global: &GlobalOptions) -> Result<Listing, Error> {
+    small_runtime()?.block_on(async {
+        tokio::select! {
+            listed = list_all(global) => listed,
+            _ = tokio::signal::ctrl_c() => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        }
+    })
+}
+
+async fn list_all(global: &GlobalOptions) -> Result<Listing, Error> {
+    if let Some(url) = &global.url {
+        let remote = Remote::new(url.clone())?;
+        return Ok(Listing {
+            resources: remote.mcp_list("resources/list", "resources").await?,
+            templates: remote.mcp_list("resources/templates/list", "resourceTemplates").await?,
+        });
+    }
+    let yard = Yard::look(global)?;
+    let opened = yard.resources(&Arc::new(yard.idle_engine()?))?;
+    crate::reload::print_problems(&opened.problems);
+    let identity = Identity::local();
+    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };
+    let (source, newest) = (opened.resources.as_ref(), Revision::NEWEST);
+    let mut listing = Listing { resources: Vec::new(), templates: Vec::new() };
     let mut cursor = None;
     loop {
-        let page = resources.list(cursor.as_deref(), context).await?;
-        items.extend(page.items);
+        let page = source.list(cursor.as_deref(), context).await?;
+        listing
+            .resources
+            .extend(page.items.iter().map(|one| raw(|out| mcp::push_resource(out, newest, one))));
         cursor = page.next;
         if cursor.is_none() {
             break;
         }
     }
     loop {
-        let page = resources.templates(cursor.as_deref(), context).await?;
-        templates.extend(page.items);
+        let page = source.templates(cursor.as_deref(), context).await?;
+        listing
+            .templates
+            .extend(page.items.iter().map(|one| raw(|out| mcp::push_template(out, newest, one))));
         cursor = page.next;
         if cursor.is_none() {
-            return Ok((items, templates));
+            return Ok(listing);
         }
     }
 }
 
-fn show_list((resources, templates): &Listing, json: bool) {
-    if json {
-        return output::line(list_json(resources, templates));
-    }
-    if resources.is_empty() && templates.is_empty() {
-        return output::note("no resources found; see docs/resources.md");
-    }
-    let cell = |text: Option<&String>| escape_control(text.map_or("-", String::as_str));
-    let mut rows = vec![["ADDRESS", "TYPE", "BYTES", "NAME"].map(str::to_owned).to_vec()];
-    for one in resources {
-        let size = one.size.map_or("-".to_owned(), |size| size.to_string());
-        rows.push(vec![escape_control(&one.uri), cell(one.mime.as_ref()), size, escape_control(&one.name)]);
-    }
-    for one in templates {
-        let name = escape_control(&one.name);
-        rows.push(vec![escape_control(&one.uri_template), cell(one.mime.as_ref()), "-".to_owned(), name]);
-    }
-    output::table(&rows);
+fn raw(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut out = Vec::new();
+    write(&mut out);
+    out.into()
 }
 
-fn show(reading: &ReadResult, json: bool) {
+/// Returns what was read, or the number of bytes written.
+async fn run_operation(operation: &OneResource, global: &GlobalOptions) -> Result<Done, Error> {
+    // Read before the yard is opened, so that a missing file changes nothing.
+    let content = match operation {
+        OneResource::Write { file, .. } => input::read(file, MAX)?,
+        _ => Bytes::new(),
+    };
+    if let Some(url) = &global.url {
+        return run_remote(operation, content, url).await;
+    }
+    let yard = Yard::open(global)?;
+    let engine = Arc::new(yard.engine()?);
+    let opened = yard.resources(&engine)?;
+    crate::reload::print_problems(&opened.problems);
+    let done = run_local(operation, content, opened.resources.as_ref()).await;
+    engine.audit.close();
+    done
+}
+
+enum Done {
+    Read(Vec<ResourceContents>),
+    Wrote(usize),
+    Removed,
+}
+
+async fn run_local(
+    operation: &OneResource,
+    content: Bytes,
+    resources: &dyn Resources,
+) -> Result<Done, Error> {
+    let spinner = output::Spinner::start("reading".to_owned());
+    let caller = TerminalCaller::new(spinner.status());
+    let identity = Identity::local();
+    let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &caller };
+    match operation {
+        OneResource::Read { uri } => Ok(Done::Read(resources.read(uri, context).await?.parts)),
+        OneResource::Write { uri, .. } => {
+            let bytes = content.len();
+            let body = Body::Blob(content);
+            let content = ResourceContents { uri: uri.clone(), mime: None, body, meta: None };
+            resources.write(content, context).await.map(|()| Done::Wrote(bytes))
+        }
+        OneResource::Rm { uri } => resources.delete(uri, context).await.map(|()| Done::Removed),
+    }
+}
+
+async fn run_remote(operation: &OneResource, content: Bytes, url: &Url) -> Result<Done, Error> {
+    let remote = Remote::new(url.clone())?;
+    let text = |text: &str| raw(|out| push_json_string(out, text));
+    let _spinner = output::Spinner::start("waiting for the server".to_owned());
+    match operation {
+        OneResource::Read { uri } => {
+            let read = remote.mcp("resources/read", Some(uri), &[("uri", &text(uri))]).await?;
+            client::read_contents(&read).map(Done::Read)
+        }
+        OneResource::Write { uri, .. } => {
+            let blob = text(&base64::encode(&content));
+            remote.mcp("resources/write", None, &[("uri", &text(uri)), ("blob", &blob)]).await?;
+            Ok(Done::Wrote(content.len()))
+        }
+        OneResource::Rm { uri } => {
+            remote.mcp("resources/delete", None, &[("uri", &text(uri))]).await.map(|_| Done::Removed)
+        }
+    }
+}
+
+fn show_list(listing: &Listing, json: bool) -> Result<(), Error> {
+    if json {
+        output::line(listing.to_json());
+        return Ok(());
+    }
+    let cell = |text: Option<&str>| escape_control(text.unwrap_or("-"));
+    let mut rows = vec![["ADDRESS", "TYPE", "BYTES", "NAME"].map(str::to_owned).to_vec()];
+    for item in listing.resources.iter().chain(&listing.templates) {
+        let one = client::read_resource(item)?;
+        let size = one.size.map_or("-".to_owned(), |size| size.to_string());
+        rows.push(vec![escape_control(&one.uri), cell(one.mime.as_deref()), size, escape_control(&one.name)]);
+    }
+    match rows.len() {
+        1 => output::note("no resources found; see docs/resources.md"),
+        _ => output::table(&rows),
+    }
+    Ok(())
+}
+
+fn print_done(operation: &OneResource, done: Done, json: bool) {
+    let (OneResource::Read { uri } | OneResource::Write { uri, .. } | OneResource::Rm { uri }) = operation;
+    match done {
+        Done::Read(parts) => show(&parts, json),
+        _ if json => output::line("{}"),
+        Done::Wrote(bytes) => output::note(escape_control(&format!("wrote {bytes} bytes to {uri}"))),
+        Done::Removed => output::note(escape_control(&format!("removed {uri}"))),
+    }
+}
+
+fn show(parts: &[ResourceContents], json: bool) {
     if json {
         let mut out = Vec::new();
         let mut object = json::Object::new(&mut out);
-        json::array(object.member("contents"), &reading.parts, mcp::push_part);
+        json::array(object.member("contents"), parts, mcp::push_part);
         object.end();
         return output::line(out);
     }
-    for part in &reading.parts {
+    for part in parts {
         match &part.body {
             Body::Text(text) if output::stdout_is_terminal() => output::raw(escape_control(text)),
             Body::Text(text) => output::raw(text),
@@ -197,37 +289,4 @@ fn show(reading: &ReadResult, json: bool) {
             Body::Blob(bytes) => output::raw(bytes),
         }
     }
-}
-
-/// `{"resources": […], "resourceTemplates": […]}` with the members that MCP defines.
-fn list_json(resources: &[Resource], templates: &[ResourceTemplate]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut object = json::Object::new(&mut out);
-    let newest = Revision::NEWEST;
-    json::array(object.member("resources"), resources, |out, one| mcp::push_resource(out, newest, one));
-    json::array(object.member("resourceTemplates"), templates, |out, one| {
-        mcp::push_template(out, newest, one)
-    });
-    object.end();
-    out
-}
-
-fn print_done(what: &str, json: bool) {
-    if json { output::line("{}") } else { output::note(escape_control(what)) }
-}
-
-fn content(file: &PathBuf) -> Result<Body, Error> {
-    let mut bytes = Vec::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().lock().take(MAX + 1).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(MAX + 1).read_to_end(&mut bytes))
-    };
-    read.map_err(|error| {
-        Error::new(ErrorKind::FileNotFound, format!("{} cannot be read: {error}", file.display()))
-    })?;
-    if bytes.len() as u64 > MAX {
-        return Err(Error::new(ErrorKind::InputTooLarge, format!("{} is over {MAX} bytes", file.display())));
-    }
-    Ok(Body::Blob(Bytes::from(bytes)))
 }

@@ -1,9 +1,12 @@
 //! `toolyard secret set|list|rm`: stores, lists and removes the secrets of tools.
 
+use crate::cli::usage_error;
+use crate::input;
 use crate::output;
 use crate::terminal;
 use crate::wiring::{GlobalOptions, Yard, make_state_dir};
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
+use std::path::Path;
 use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind, SecretName};
 use toolyard_runtimes::secrets::Source;
@@ -29,23 +32,25 @@ enum Command {
 }
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(&global)?;
     match args.command {
-        Command::Set { name } => set(&yard, &parse(&name)?),
-        Command::List => list(&yard, global.json),
-        Command::Rm { name } => remove(&yard, &parse(&name)?),
+        Command::Set { name } => set(&parse(&name), &global),
+        Command::List => list(&Yard::look(&global)?, global.json),
+        Command::Rm { name } => remove(&Yard::look(&global)?, &parse(&name)),
     }
 }
 
-fn parse(name: &str) -> Result<SecretName, Error> {
+fn parse(name: &str) -> SecretName {
     // The message does not repeat the name: users may have pasted the value in its place.
-    SecretName::parse(name).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, "this is not a valid name of a secret")
-            .hint("use 1 to 64 letters, digits, '_', '.' and '-', the first a letter, a digit or '_'")
+    SecretName::parse(name).unwrap_or_else(|| {
+        usage_error(
+            "this is not a valid name of a secret: use 1 to 64 letters, digits, '_', '.' and '-', the first a \
+             letter, a digit or '_'",
+        )
     })
 }
 
-fn set(yard: &Yard, name: &SecretName) -> Result<u8, Error> {
+fn set(name: &SecretName, global: &GlobalOptions) -> Result<u8, Error> {
+    let yard = Yard::look(global)?;
     let value = read_value(name)?;
     make_state_dir(&yard.state)?;
     yard.loader.secrets.set(name, &value)?;
@@ -59,13 +64,11 @@ fn read_value(name: &SecretName) -> Result<String, Error> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::InvalidInput, format!("the value cannot be read: {error}"))
     };
-    let stdin = std::io::stdin();
-    let mut value = if stdin.is_terminal() {
+    let mut value = if std::io::stdin().is_terminal() {
         terminal::read_hidden_line(&format!("value of '{name}' (not shown): ")).map_err(failed)?
     } else {
-        let mut bytes = Vec::new();
-        stdin.lock().take(MAX).read_to_end(&mut bytes).map_err(failed)?;
-        String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidInput, "the value is not UTF-8"))?
+        String::from_utf8(input::read(Path::new("-"), MAX)?.into())
+            .map_err(|_| Error::new(ErrorKind::InvalidInput, "the value is not UTF-8"))?
     };
     if value.ends_with('\n') {
         value.pop();

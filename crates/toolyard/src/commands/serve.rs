@@ -1,10 +1,13 @@
 //! `toolyard serve [DIR]`: serves the yard over HTTP, in the foreground, until SIGINT or SIGTERM.
 
 use crate::config::{Server, parse_listen};
+use crate::log::{Log, LogOptions};
 use crate::memory;
 use crate::output;
 use crate::reload;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +16,31 @@ use tokio::signal::unix::{SignalKind, signal};
 use toolyard_edges::{Options, serve};
 use toolyard_engine::Engine;
 use toolyard_protocol::{Error, ErrorKind};
+use tracing::level_filters::LevelFilter;
+use tracing::{info, warn};
 
 /// Serve the yard over HTTP
 #[derive(clap::Args)]
 pub struct Args {
     /// The yard (same as --yard)
-    dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
     /// Address to listen on, for example 127.0.0.1:3333; port 0 chooses a free port
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    log: LogOptions,
 }
 
-pub fn run(args: Args, mut global: GlobalOptions) -> Result<u8, Error> {
-    global.yard = args.dir.or(global.yard);
-    let listen = args.listen.as_deref().map(parse_listen).transpose();
-    let listen = listen.map_err(|what| Error::new(ErrorKind::InvalidInput, what))?;
-    let yard = Yard::open_with(&global, |config| {
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let log = Log::start(&args.log, (LevelFilter::INFO, LevelFilter::WARN))?;
+    log.report(open_and_serve(&global, args.listen, &log))
+}
+
+fn open_and_serve(global: &GlobalOptions, listen: Option<SocketAddr>, log: &Log) -> Result<u8, Error> {
+    let yard = Yard::open_with(global, move |config| {
         config.server.listen = listen.unwrap_or(config.server.listen);
     })?;
+    log.redact(yard.loader.secrets.clone());
     large_runtime()?.block_on(run_server(yard))
 }
 
@@ -45,21 +55,24 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let address =
         listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let snapshot = engine.registry.snapshot();
+    info!(target: "toolyard", version = env!("CARGO_PKG_VERSION"), yard = &*yard.root.to_string_lossy(), "started");
     reload::print_problems(snapshot.problems());
-    output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
+    let mcp = yard.mcp(&engine)?;
     let watcher = reload::watch(&yard, &engine)?;
+    let stop = stop_signal()?;
+    info!(target: "toolyard", tools = snapshot.entries().len(), %address, "listening");
+    output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let resuming = tokio::spawn(resume_jobs(engine.clone()));
     tokio::spawn(memory::release_idle_memory());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    let mcp = yard.mcp(&engine)?;
-    serve(listener, engine.clone(), mcp, options, stop_signal()?).await;
+    serve(listener, engine.clone(), mcp, options, stop).await;
     drop(watcher);
     resuming.abort();
     if let Some(jobs) = engine.jobs.if_open() {
         jobs.shut_down().await;
     }
     engine.audit.close();
-    output::note("stopped");
+    info!(target: "toolyard", "stopped");
     Ok(0)
 }
 
@@ -72,7 +85,7 @@ async fn resume_jobs(engine: Arc<Engine>) {
             Ok(jobs) => return jobs.spawn_maintenance(&engine),
             Err(error) if !warned => {
                 warned = true;
-                output::note(format!("warning: jobs are not available yet: {error}"));
+                warn!(target: "toolyard", "jobs are not available yet: {error}");
             }
             Err(_) => {}
         }
@@ -88,7 +101,7 @@ pub fn options(server: &Server) -> Options {
         max_connections_per_peer: server.max_connections_per_peer,
         max_header: server.max_header,
         max_headers: server.max_headers,
-        header_timeout: server.header,
+        header_timeout: server.header_timeout,
         stalled: server.stalled,
         ping: server.ping,
         drain: server.drain,
@@ -98,22 +111,17 @@ pub fn options(server: &Server) -> Options {
 /// Raises the soft limit of file descriptors to the hard limit, because idle connections soon use up 1,024.
 /// Reserves a quarter for tools and files: without descriptors the server could not even reject a connection.
 fn cap_by_descriptor_limit(mut options: Options) -> Options {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls use `limit` alone.
-    let known = unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && {
-            let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-            libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0
-        }
-    };
-    let descriptors = if known { limit.rlim_max } else { limit.rlim_cur };
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let descriptors = if raised.is_ok() { limit.maximum } else { limit.current }.unwrap_or(u64::MAX);
     let most = usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX).max(1);
     if options.max_connections > most {
         let wanted = options.max_connections;
-        output::note(format!(
-            "warning: max_connections is {wanted}, but only {descriptors} files may be open at once (ulimit -Hn): \
+        warn!(
+            target: "toolyard",
+            "max_connections is {wanted}, but only {descriptors} files may be open at once (ulimit -Hn): \
              {most} connections are served"
-        ));
+        );
         options.max_connections = most;
         options.max_connections_per_peer = options.max_connections_per_peer.min(most.div_ceil(10) * 9);
     }

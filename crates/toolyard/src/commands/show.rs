@@ -2,11 +2,13 @@
 
 use super::list::{all_specs, problems_of};
 use crate::output;
-use crate::wiring::{GlobalOptions, Yard};
+use crate::remote::Remote;
+use crate::wiring::{GlobalOptions, Yard, small_runtime};
+use bytes::Bytes;
 use toolyard_engine::Snapshot;
 use toolyard_formats::json;
-use toolyard_protocol::{Behavior, Error, ErrorKind, Expect, ToolSpec};
-use toolyard_wire::tool_list;
+use toolyard_protocol::{Error, ErrorKind};
+use toolyard_wire::tool_list::{self, BehaviorDetails};
 
 /// Show one tool (description, limits, schemas, examples) or one resource
 #[derive(clap::Args)]
@@ -20,20 +22,26 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     if args.name.contains("://") {
         return super::resource::show_one(&args.name, &global);
     }
-    let yard = Yard::open(&global)?;
+    let tool = match &global.url {
+        Some(url) => {
+            let remote = Remote::new(url.clone())?;
+            small_runtime()?.block_on(remote.get(&["v1", "tools", &args.name], &[]))?
+        }
+        None => find(&args.name, &Yard::look(&global)?)?,
+    };
+    output::line(if global.json { tool } else { page(&tool)?.into() });
+    Ok(0)
+}
+
+/// A tool of the yard, in the form that a server answers too.
+fn find(name: &str, yard: &Yard) -> Result<Bytes, Error> {
     let snapshot = yard.load();
     let specs = all_specs(&snapshot);
-    let found =
-        specs.iter().find(|(spec, _)| spec.exposed.as_str() == args.name || spec.name.as_str() == args.name);
-    let (spec, enabled) = *found.ok_or_else(|| unknown(&snapshot, &args.name))?;
+    let found = specs.iter().find(|(spec, _)| spec.exposed.as_str() == name || spec.name.as_str() == name);
+    let (spec, enabled) = *found.ok_or_else(|| unknown(&snapshot, name))?;
     let problems = problems_of(&snapshot, &spec.source);
-    if global.json {
-        let row = tool_list::ToolRow { spec: Some(spec), source: &spec.source, enabled, problems: &problems };
-        output::line(tool_list::write_tool(&row));
-    } else {
-        output::line(page(spec, enabled, &problems));
-    }
-    Ok(0)
+    let row = tool_list::ToolRow { spec: Some(spec), source: &spec.source, enabled, problems: &problems };
+    Ok(tool_list::write_tool(&row).into())
 }
 
 /// The same error as for a call of an unknown tool.
@@ -45,33 +53,31 @@ pub fn unknown(snapshot: &Snapshot, name: &str) -> Error {
     Error::new(ErrorKind::UnknownTool, format!("there is no tool '{name}'")).hint(hint)
 }
 
-fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
+fn page(json: &Bytes) -> Result<String, Error> {
+    let tool = tool_list::read_tool(json)
+        .map_err(|what| Error::new(ErrorKind::InvalidOutput, format!("invalid tool: {what}")))?;
     let mut text = String::new();
     let mut add = |line: String| {
         text.push_str(&line);
         text.push('\n');
     };
-    add(format!("{}  ({})", spec.about.title.as_deref().unwrap_or(spec.exposed.as_str()), spec.exposed));
-    if let Some(description) = &spec.about.description {
+    add(format!("{}  ({})", tool.title.as_deref().unwrap_or(&tool.exposed), tool.exposed));
+    if let Some(description) = &tool.description {
         add(format!("\n{}\n", description.trim_end()));
     }
-    add(format!("canonical name  {}", spec.name));
-    add(format!("kind            {}", spec.kind));
-    add(format!(
-        "version         {}",
-        spec.about.version.as_ref().map_or("-".to_owned(), ToString::to_string)
-    ));
-    add(format!("file            {}", spec.source));
-    let limits = spec.limits;
-    add(format!("sandbox         {}", spec.sandbox.as_str()));
-    add(format!("timeout         {} ms", limits.timeout.as_millis()));
-    add(format!("input at most   {} bytes", limits.input));
-    add(format!("output at most  {} bytes", limits.output));
+    add(format!("canonical name  {}", tool.name));
+    add(format!("kind            {}", tool.kind));
+    add(format!("version         {}", tool.version.as_deref().unwrap_or("-")));
+    add(format!("file            {}", tool.source));
+    add(format!("sandbox         {}", tool.sandbox));
+    add(format!("timeout         {} ms", tool.limits.timeout_ms));
+    add(format!("input at most   {} bytes", tool.limits.input));
+    add(format!("output at most  {} bytes", tool.limits.output));
     let hints = [
-        ("read-only", spec.annotations.read_only),
-        ("destructive", spec.annotations.destructive),
-        ("idempotent", spec.annotations.idempotent),
-        ("open world", spec.annotations.open_world),
+        ("read-only", tool.annotations.read_only_hint),
+        ("destructive", tool.annotations.destructive_hint),
+        ("idempotent", tool.annotations.idempotent_hint),
+        ("open world", tool.annotations.open_world_hint),
     ];
     let hints: Vec<String> = hints
         .iter()
@@ -80,34 +86,34 @@ fn page(spec: &ToolSpec, enabled: bool, problems: &[String]) -> String {
     if !hints.is_empty() {
         add(format!("hints           {}", hints.join(", ")));
     }
-    if !spec.about.categories.is_empty() {
-        add(format!("categories      {}", spec.about.categories.join(", ")));
+    if !tool.categories.is_empty() {
+        add(format!("categories      {}", tool.categories.join(", ")));
     }
-    behavior(&spec.behavior).into_iter().for_each(&mut add);
-    if !enabled {
+    behavior(&tool.behavior).into_iter().for_each(&mut add);
+    if !tool.enabled {
         add("state           disabled (enabled: false)".to_owned());
     }
-    for (title, schema) in [("\ninput", &spec.input_schema), ("\noutput", &spec.output_schema)] {
-        if let Some(schema) = schema {
-            add(format!("{title}\n{}", json::pretty(schema.bytes()).unwrap_or_default()));
+    for (title, pointer) in [("\ninput", "/inputSchema"), ("\noutput", "/outputSchema")] {
+        if let Some(schema) = tool_list::member(json, pointer) {
+            add(format!("{title}\n{}", json::pretty(&schema).unwrap_or_default()));
         }
     }
-    for example in &spec.examples {
+    for example in tool_list::examples(json) {
         add(format!("\nexample: {}", example.name.as_deref().unwrap_or("-")));
-        add(format!("  toolyard call {} '{}'", spec.exposed, String::from_utf8_lossy(example.input.bytes())));
-        add(match &example.expect {
-            Expect::Success => "  succeeds".to_owned(),
-            Expect::Output(output) => format!("  {}", String::from_utf8_lossy(output.bytes())),
-            Expect::Error(code) => format!("  fails with {code}"),
+        add(format!("  toolyard call {} '{}'", tool.exposed, String::from_utf8_lossy(&example.input)));
+        add(match (&example.output, &example.error) {
+            (Some(output), _) => format!("  {}", String::from_utf8_lossy(output)),
+            (None, Some(code)) => format!("  fails with {code}"),
+            (None, None) => "  succeeds".to_owned(),
         });
     }
-    for problem in problems {
+    for problem in &tool.problems {
         add(format!("\nproblem: {problem}"));
     }
-    text.trim_end().to_owned()
+    Ok(text.trim_end().to_owned())
 }
 
-fn behavior(behavior: &Behavior) -> Vec<String> {
+fn behavior(behavior: &BehaviorDetails) -> Vec<String> {
     let mut lines = Vec::new();
     if behavior.deterministic {
         lines.push("results         cached: the same input gives the same result".to_owned());
@@ -115,14 +121,13 @@ fn behavior(behavior: &Behavior) -> Vec<String> {
     if let Some(limit) = behavior.concurrency {
         lines.push(format!("concurrency     {limit} call(s)"));
     }
-    if let Some(rate) = behavior.rate {
-        lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per.as_millis()));
+    if let Some(rate) = &behavior.rate {
+        lines.push(format!("rate            {} call(s) per {} ms", rate.calls, rate.per_ms));
     }
-    if let Some(retry) = behavior.retry {
+    if let Some(retry) = &behavior.retry {
         lines.push(format!(
             "retry           up to {} attempts, backoff from {} ms",
-            retry.attempts,
-            retry.backoff.as_millis()
+            retry.attempts, retry.backoff_ms
         ));
     }
     if behavior.dialog {

@@ -7,14 +7,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 use toolyard_engine::clock::{Clock, SystemClock};
 use toolyard_engine::stores::{JobFilter, JobStore};
+use toolyard_formats::duration;
 use toolyard_formats::json::Object;
-use toolyard_protocol::{Error, ErrorKind, Hash, Payload};
+use toolyard_protocol::error_table::EXIT_DAMAGED;
+use toolyard_protocol::{Error, Hash, Payload};
 use toolyard_runtimes::builtin::Stores;
 
 /// Rows that are read, or removed, at a time.
 const PAGE: usize = 500;
 
-const DAY: u64 = 24 * 3600;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Prune and verify stored jobs and blobs
 #[derive(clap::Args)]
@@ -27,16 +29,22 @@ pub struct Args {
 enum Command {
     /// Remove expired jobs, and blobs that no artifact or job references
     Prune {
-        /// Do not remove blobs younger than this many days
-        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=36_500))]
-        days: u64,
+        /// Do not remove blobs younger than this; at least a day
+        #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = parse_age)]
+        min_age: Duration,
     },
     /// Read every blob and list the damaged ones
     Verify,
 }
 
+fn parse_age(text: &str) -> Result<Duration, String> {
+    let age = duration::parse(text).map_err(|error| error.to_string())?;
+    let range = DAY..=DAY * 36_500;
+    range.contains(&age).then_some(age).ok_or_else(|| "from 1d to 36500d is allowed".to_owned())
+}
+
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::open(&global)?;
+    let yard = Yard::look(&global)?;
     let state_dir = yard.state_dir.clone();
     if !state_dir.exists() {
         output::note("nothing is stored in this yard yet");
@@ -44,7 +52,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     }
     small_runtime()?.block_on(async {
         match args.command {
-            Command::Prune { days } => prune(&state_dir, Duration::from_secs(days * DAY), global.json).await,
+            Command::Prune { min_age } => prune(&state_dir, min_age, global.json).await,
             Command::Verify => verify(&state_dir.open_stores()?, global.json).await,
         }
     })
@@ -109,7 +117,7 @@ async fn verify(stores: &Stores, as_json: bool) -> Result<u8, Error> {
         let verdict = if damaged == 0 { "intact".to_owned() } else { format!("{damaged} damaged") };
         output::line(format!("{} blob(s), {} byte(s): {verdict}", report.blobs, report.bytes));
     }
-    Ok(if damaged == 0 { 0 } else { ErrorKind::Internal.row().exit })
+    Ok(if damaged == 0 { 0 } else { EXIT_DAMAGED })
 }
 
 async fn hashes_of_artifacts(stores: &Stores) -> Result<HashSet<Hash>, Error> {

@@ -1,6 +1,7 @@
 //! `toolyard stdio [DIR]`: serves MCP on stdin and stdout, for clients that start the server.
 
 use super::serve::stop_signal;
+use crate::log::{Log, LogOptions};
 use crate::output;
 use crate::reload;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
@@ -9,15 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolyard_edges::{serve_framed, serve_stdio};
 use toolyard_protocol::Error;
+use tracing::level_filters::LevelFilter;
 
 /// Serve MCP on stdin and stdout
 #[derive(clap::Args)]
 pub struct Args {
     /// The yard (same as --yard)
-    dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
     /// How messages are delimited
     #[arg(long, value_enum, default_value_t = Framing::Lines)]
     framing: Framing,
+    #[command(flatten)]
+    log: LogOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,11 +32,16 @@ enum Framing {
     ContentLength,
 }
 
-pub fn run(args: Args, mut global: GlobalOptions) -> Result<u8, Error> {
-    global.yard = args.dir.or(global.yard);
-    let yard = Yard::open(&global)?;
+pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let log = Log::start(&args.log, (LevelFilter::WARN, LevelFilter::ERROR))?;
+    log.report(open_and_serve(&global, args.framing, &log))
+}
+
+fn open_and_serve(global: &GlobalOptions, framing: Framing, log: &Log) -> Result<u8, Error> {
+    let yard = Yard::open(global)?;
+    log.redact(yard.loader.secrets.clone());
     let runtime = large_runtime()?;
-    let ended = runtime.block_on(run_stdio(yard, args.framing));
+    let ended = runtime.block_on(run_stdio(yard, framing));
     // A blocked read of stdin cannot be cancelled, so the shutdown does not wait for it.
     runtime.shutdown_timeout(Duration::ZERO);
     ended
@@ -42,12 +51,12 @@ async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let snapshot = engine.registry.snapshot();
     reload::print_problems(snapshot.problems());
+    let mcp = yard.mcp(&engine)?;
     let watcher = reload::watch(&yard, &engine)?;
     // Resumes jobs that an earlier process left unfinished.
     let jobs = engine.jobs.get()?;
     jobs.spawn_maintenance(&engine);
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    let mcp = yard.mcp(&engine)?;
     let (input, out) = output::pipes();
     let (served, most, stop) = (mcp.clone(), yard.config.server.max_body, stop_signal()?);
     let serving = async {

@@ -6,8 +6,9 @@ use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
 use toolyard_store::audit::SyncMode;
 
-const DAY: u64 = 24 * 60 * 60;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+#[derive(Clone)]
 pub struct Audit {
     pub sync: SyncMode,
     pub retention: Option<Duration>,
@@ -30,9 +31,7 @@ impl Audit {
             }
             None => {}
         }
-        if let Some(days) = fields.integer("retention_days", 1..=36_500) {
-            self.retention = Some(Duration::from_secs(days * DAY));
-        }
+        self.retention = fields.duration("retention", DAY..=DAY * 36_500).or(self.retention);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
@@ -40,7 +39,6 @@ impl Audit {
             SyncMode::Batched => "batched",
             SyncMode::Always => "always",
         };
-        let days = self.retention.map(|retention| retention.as_secs() / DAY);
-        vec![("sync", view::text(sync)), ("retention_days", view::optional(days))]
+        vec![("sync", view::text(sync)), ("retention", view::optional(self.retention.map(view::duration)))]
     }
 }

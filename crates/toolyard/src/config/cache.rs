@@ -1,5 +1,6 @@
 //! `[cache]`: size and lifetime of cached results of deterministic tools.
 
+use super::view;
 use std::time::Duration;
 use toolyard_engine::cache::Options;
 use toolyard_formats::doc::Fields;
@@ -14,14 +15,13 @@ pub struct Cache {
 impl Cache {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
         self.max_bytes = fields.integer("max_bytes", 4096..=1 << 40).or(self.max_bytes);
-        let year = 366 * 24 * 60 * 60;
-        self.ttl = fields.integer("ttl_seconds", 1..=year).map(Duration::from_secs).or(self.ttl);
+        let (second, day) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
+        self.ttl = fields.duration("ttl", second..=day * 366).or(self.ttl);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         let options = self.options();
-        let ttl = Setting::Number(options.ttl.as_secs());
-        vec![("max_bytes", Setting::Number(options.max_bytes)), ("ttl_seconds", ttl)]
+        vec![("max_bytes", Setting::Number(options.max_bytes)), ("ttl", view::duration(options.ttl))]
     }
 
     pub fn options(&self) -> Options {

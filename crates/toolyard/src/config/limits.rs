@@ -19,8 +19,8 @@ pub struct Limits {
 
 impl Limits {
     pub fn read(&mut self, fields: &mut Fields<'_>) {
-        let day = 24 * 60 * 60 * 1000;
-        self.timeout = fields.integer("timeout_ms", 1..=day).map(Duration::from_millis).or(self.timeout);
+        let (ms, day) = (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
+        self.timeout = fields.duration("timeout", ms..=day).or(self.timeout);
         self.input = fields.integer("input", 1..=1 << 30).map(|bytes| bytes as usize).or(self.input);
         self.output = fields.integer("output", 1..=1 << 30).map(|bytes| bytes as usize).or(self.output);
         self.max_calls =
@@ -29,9 +29,9 @@ impl Limits {
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
-        let bytes = |value: Option<usize>| view::optional(value.map(|bytes| bytes as u64));
+        let bytes = |value: Option<usize>| view::optional(value.map(view::number));
         vec![
-            ("timeout_ms", view::optional(self.timeout.map(|timeout| timeout.as_millis() as u64))),
+            ("timeout", view::optional(self.timeout.map(view::duration))),
             ("input", bytes(self.input)),
             ("output", bytes(self.output)),
             ("resource", Setting::Number(self.resource())),

@@ -3,9 +3,11 @@
 mod audit;
 mod builtin;
 mod cache;
+mod changes;
 mod environment;
 mod jobs;
 mod limits;
+mod replaced;
 mod resources;
 mod sandbox;
 mod server;
@@ -16,6 +18,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toolyard_formats::doc::{self, DocumentFormat, Fields, Node, Problem};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_yard::resources::Setup;
+use toolyard_yard::{LoadSettings, SandboxPolicy};
 
 /// Everything that can be configured, with defaults in place.
 #[derive(Default)]
@@ -75,6 +79,7 @@ impl Config {
         let mut fields = Fields::open(node, "")?;
         for (name, read) in SECTIONS {
             if let Some(mut section) = fields.map(name) {
+                replaced::refuse(name, &mut section);
                 read(self, &mut section);
                 fields.close(section);
             }
@@ -82,11 +87,30 @@ impl Config {
         fields.finish(&[]).into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// What decides how tool files are read.
+    pub fn load_settings(&self) -> LoadSettings {
+        let sandbox::Sandbox { level, when_unavailable } = self.sandbox;
+        let sandbox_policy = SandboxPolicy { level, when_unavailable };
+        LoadSettings { defaults: self.limits.defaults(), sandbox_policy }
+    }
+
+    /// Sources and limits of the resources.
+    pub fn resource_setup(&self, root: &Path, state: &Path) -> Setup {
+        Setup {
+            yard: root.to_owned(),
+            state: state.to_owned(),
+            roots: self.resources.roots.clone(),
+            max_bytes: self.limits.resource(),
+        }
+    }
+
     pub fn state_dir(&self, root: &Path) -> PathBuf {
         root.join(self.state.dir.as_deref().unwrap_or(Path::new(".toolyard")))
     }
 }
 
+pub use changes::{Applies, Change};
+pub use environment::unknown_variables;
 pub use server::{Server, parse_listen};
 
 type ReadSection = fn(&mut Config, &mut Fields<'_>);

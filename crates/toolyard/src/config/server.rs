@@ -6,6 +6,7 @@ use std::time::Duration;
 use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
 
+#[derive(Clone)]
 pub struct Server {
     pub listen: SocketAddr,
     pub max_connections: usize,
@@ -17,7 +18,7 @@ pub struct Server {
     pub max_queued: usize,
     pub max_queued_bytes: usize,
     pub session_idle: Duration,
-    pub header: Duration,
+    pub header_timeout: Duration,
     pub stalled: Duration,
     pub ping: Duration,
     pub drain: Duration,
@@ -36,7 +37,7 @@ impl Default for Server {
             max_queued: 1000,
             max_queued_bytes: 16 << 20,
             session_idle: Duration::from_secs(30 * 60),
-            header: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
             stalled: Duration::from_secs(60),
             ping: Duration::from_secs(20),
             drain: Duration::from_secs(10),
@@ -67,16 +68,14 @@ impl Server {
         number("max_queued", 1..=1_000_000, &mut self.max_queued);
         number("max_queued_bytes", 1..=1 << 30, &mut self.max_queued_bytes);
         let mut time = |name, range, value_ref: &mut Duration| {
-            if let Some(value) = fields.integer(name, range) {
-                *value_ref = Duration::from_millis(value);
-            }
+            *value_ref = fields.duration(name, range).unwrap_or(*value_ref);
         };
-        let (hour, week) = (3_600_000, 7 * 24 * 3_600_000);
-        time("session_idle_ms", 1000..=week, &mut self.session_idle);
-        time("header_ms", 1..=hour, &mut self.header);
-        time("stalled_ms", 1..=hour, &mut self.stalled);
-        time("ping_ms", 1..=hour, &mut self.ping);
-        time("drain_ms", 0..=hour, &mut self.drain);
+        let (ms, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
+        time("session_idle", Duration::from_secs(1)..=hour * 24 * 7, &mut self.session_idle);
+        time("header_timeout", ms..=hour, &mut self.header_timeout);
+        time("stalled", ms..=hour, &mut self.stalled);
+        time("ping", ms..=hour, &mut self.ping);
+        time("drain", Duration::ZERO..=hour, &mut self.drain);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
@@ -90,11 +89,11 @@ impl Server {
             ("max_sessions", view::number(self.max_sessions)),
             ("max_queued", view::number(self.max_queued)),
             ("max_queued_bytes", view::number(self.max_queued_bytes)),
-            ("session_idle_ms", view::milliseconds(self.session_idle)),
-            ("header_ms", view::milliseconds(self.header)),
-            ("stalled_ms", view::milliseconds(self.stalled)),
-            ("ping_ms", view::milliseconds(self.ping)),
-            ("drain_ms", view::milliseconds(self.drain)),
+            ("session_idle", view::duration(self.session_idle)),
+            ("header_timeout", view::duration(self.header_timeout)),
+            ("stalled", view::duration(self.stalled)),
+            ("ping", view::duration(self.ping)),
+            ("drain", view::duration(self.drain)),
         ]
     }
 }

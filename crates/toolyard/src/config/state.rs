@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toolyard_formats::doc::Fields;
 use toolyard_runtimes::builtin::Setting;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct State {
     /// Relative to the yard; default `.toolyard`.
     pub dir: Option<PathBuf>,

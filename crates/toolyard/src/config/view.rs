@@ -29,11 +29,12 @@ pub fn number(value: usize) -> Setting {
     Setting::Number(value as u64)
 }
 
-pub fn milliseconds(value: Duration) -> Setting {
-    Setting::Number(value.as_millis() as u64)
+/// As it is written in `toolyard.toml`.
+pub fn duration(value: Duration) -> Setting {
+    Setting::Text(toolyard_formats::duration::format(value))
 }
 
 /// An unset value: its default is defined elsewhere, or there is none.
-pub fn optional(value: Option<u64>) -> Setting {
-    value.map_or(Setting::Unset(()), Setting::Number)
+pub fn optional(value: Option<Setting>) -> Setting {
+    value.unwrap_or(Setting::Unset(()))
 }

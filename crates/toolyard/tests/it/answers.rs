@@ -323,6 +323,6 @@ fn a_slow_tool_is_stopped_at_its_timeout_or_the_callers() {
     }
     let yard = Yard::new();
     yard.shell(Kind::Cli, "tool", "sleep 300");
-    let ran = yard.run(&["call", "tool", "--timeout", "200"]).expect(5);
+    let ran = yard.run(&["call", "tool", "--timeout", "200ms"]).expect(5);
     assert!(ran.stderr.starts_with("error[ETIMEOUT]: "), "{ran:?}");
 }

@@ -68,8 +68,9 @@ fn protocol_knows_no_runtime_and_parses_nothing() {
     let protocol = packages.iter().find(|package| package["name"] == "toolyard-protocol").unwrap();
     let normal = protocol["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
     let names: Vec<&str> = normal.map(|d| d["name"].as_str().unwrap()).collect();
-    // serde and schemars are trait bounds of typed tools; the formats themselves are in `wire`.
-    assert_eq!(names, ["bytes", "schemars", "serde"]);
+    // serde and schemars are trait bounds of typed tools, base64 is the text form of `Blob`; the formats
+    // themselves are in `wire`.
+    assert_eq!(names, ["base64", "bytes", "schemars", "serde"]);
 }
 
 /// A source file: its path below `crates/`, its text without the test module at the end, and its whole text.
@@ -216,6 +217,26 @@ fn files_stay_small_and_start_with_a_module_comment() {
         }
     }
     assert_none("files", wrong);
+}
+
+/// So that a run which skips as many tests as there are helpers has skipped nothing else.
+#[test]
+fn ignored_tests_are_helpers_of_another_test_that_starts_them() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        // Split, so that this line is not found itself.
+        for rest in source.whole.split(concat!("#[", "ignore")).skip(1) {
+            let test = rest.strip_prefix(" = \"helper of ").and_then(|rest| rest.split_once('"'));
+            let helper = rest.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));
+            let is_started = test.zip(helper).is_some_and(|((test, _), (helper, _))| {
+                source.whole.contains(&format!("fn {test}(")) && source.whole.contains(&format!("{helper}\""))
+            });
+            if !is_started {
+                wrong.push(format!("{}: {}", source.path, rest.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert_none("ignored, but no helper", wrong);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The audit log with the real program: every answered call is recorded, every change of a record is found.
 
-use crate::support::{Kind, Yard};
+use crate::support::{Kind, Yard, signal};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -73,15 +73,15 @@ fn verify_finds_every_changed_removed_reordered_or_cut_record() {
         std::fs::write(&path, text).unwrap();
         let ran = yard.run(&["audit", "verify"]);
         assert!(
-            ran.code == 10 && ran.stdout.contains("PROBLEM ") && ran.stdout.contains("NOT INTACT"),
+            ran.code == 11 && ran.stdout.contains("PROBLEM ") && ran.stdout.contains("NOT INTACT"),
             "{what}: {ran:?}"
         );
     }
-    let report = yard.run(&["audit", "verify", "--json"]).expect(10).json();
+    let report = yard.run(&["audit", "verify", "--json"]).expect(11).json();
     assert_eq!(report["intact"], false);
     assert!(!report["problems"].as_array().unwrap().is_empty());
     std::fs::remove_file(&path).unwrap();
-    yard.run(&["audit", "verify"]).expect(10);
+    yard.run(&["audit", "verify"]).expect(11);
     std::fs::write(&path, whole).unwrap();
     yard.run(&["audit", "verify"]).expect(0);
 }
@@ -106,7 +106,7 @@ fn list_and_export_show_the_calls_without_their_secrets() {
     assert_eq!(exported.lines().count(), 2, "{exported}");
     assert!(exported.contains("\"n\":9") && exported.contains("[redacted]"), "{exported}");
     assert!(!yard.run(&["audit", "export"]).stdout.contains("hunter2"));
-    let refused = yard.run(&["audit", "list", "--status", "refused"]).expect(0).stdout;
+    let refused = yard.run(&["audit", "list", "--state", "refused"]).expect(0).stdout;
     assert_eq!(refused.lines().count(), 2, "a header and one row: {refused}");
     // The index can be deleted; it is rebuilt from the log.
     std::fs::remove_file(yard.path(".toolyard/audit-index.sqlite")).unwrap();
@@ -148,8 +148,7 @@ fn kill_9_during_1000_calls_loses_no_answered_call() {
                     answered.insert((id, status));
                     refused.fetch_add(usize::from(status == 404), Ordering::Relaxed);
                     if answered.len() == CALLS / 2 {
-                        // SAFETY: the server is our child and not waited for yet.
-                        unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
+                        signal(pid, libc::SIGKILL);
                     }
                 }
             });

@@ -3,7 +3,7 @@
 use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, marker, processes_with};
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 fn serve(settings: &str) -> (Yard, Server) {
@@ -98,7 +98,7 @@ fn concurrent_calls_are_limited_and_the_next_one_is_refused() {
 
 #[test]
 fn half_a_request_and_an_idle_connection_are_cut() {
-    let (_yard, server) = serve("header_ms = 500");
+    let (_yard, server) = serve("header_timeout = \"500ms\"");
     for said in [&b""[..], b"GET / HTTP/1.1\r\nhost: ", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
         let started = Instant::now();
         let mut stream = TcpStream::connect(&server.address).unwrap();
@@ -145,23 +145,12 @@ fn with_the_defaults_slow_clients_are_disconnected() {
 
 /// The status line of a request that comes from 127.0.0.2.
 fn from_another_address(address: &str) -> String {
-    use std::os::fd::{AsRawFd, FromRawFd};
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
-    let place = |last: u8, port: u16| libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: port.to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, last]) },
-        sin_zero: [0; 8],
-    };
-    let size = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the descriptor is new and ours alone, and each address is read for its own size.
-    let mut stream = unsafe {
-        let stream = TcpStream::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0));
-        let (from, to) = (place(2, 0), place(1, port));
-        assert_eq!(libc::bind(stream.as_raw_fd(), std::ptr::from_ref(&from).cast(), size), 0);
-        assert_eq!(libc::connect(stream.as_raw_fd(), std::ptr::from_ref(&to).cast(), size), 0);
-        stream
-    };
+    let place = |last, port| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), port);
+    let mut stream = TcpStream::from(socket(AddressFamily::INET, SocketType::STREAM, None).unwrap());
+    bind(&stream, &place(2, 0)).unwrap();
+    connect(&stream, &place(1, port)).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

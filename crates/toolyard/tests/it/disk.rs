@@ -1,6 +1,6 @@
 //! A full disk under the audit log: nothing runs unaudited, and calls work again once there is free space.
 
-use crate::support::{Kind, Server, Yard, is_root};
+use crate::support::{Kind, Server, Yard, is_root, require};
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -15,8 +15,10 @@ fn serve_on_a_small_disk(yard: &Yard) -> Option<(Server, PathBuf)> {
     let unshare: &[&str] = if is_root() { &["-m"] } else { &["-r", "-m"] };
     let mount = format!("mount -t tmpfs -o size=256k,mode=700 tmpfs '{}'", state.display());
     let possible = Command::new("unshare").args(unshare).args(["sh", "-c", &mount]).status();
-    if !possible.is_ok_and(|status| status.success()) {
-        eprintln!("mounts are refused here: the full disk is not tested");
+    if !require(
+        possible.is_ok_and(|status| status.success()),
+        "mounts are refused, so there is no disk to fill",
+    ) {
         return None;
     }
     let serve =

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use toolyard_protocol::error_table::{McpErrorMapping, TABLE};
+use toolyard_protocol::error_table::{EXIT_DAMAGED, EXIT_USAGE, McpErrorMapping, TABLE};
 
 pub fn repository() -> PathBuf {
     std::fs::canonicalize(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
@@ -20,12 +20,14 @@ fn assert_page(path: &str, text: &str) {
 
 #[test]
 fn the_page_of_errors_is_the_error_table() {
-    let mut page = String::from(
+    let mut page = format!(
         "# Errors\n\n\
          Every way a call can fail, and what each protocol calls it. This page is generated from\n\
          `crates/protocol/src/error_table.rs`; a test compares the two (`UPDATE_GOLDEN=1` rewrites it).\n\n\
          On the command line an error reads `error[CODE]: message`, a hint follows, and the program ends with the\n\
-         exit code. With `--json` the result envelope is printed instead. Exit code 2 is a wrong command line.\n\n\
+         exit code. With `--json` the result envelope is printed instead. Two more exit codes are no errors of a call:\n\
+         {EXIT_USAGE} is a wrong command line, whose message and usage are on stderr with `--json` too; {EXIT_DAMAGED} is damage that\n\
+         `audit verify` or `state verify` found, such as a broken hash chain.\n\n\
          | kind | error type | code | category | MCP | HTTP | exit | retry | meaning |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );

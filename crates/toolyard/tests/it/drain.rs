@@ -43,7 +43,7 @@ fn a_stopping_server_accepts_no_new_connections() {
 #[test]
 fn over_the_drain_limit_calls_are_cancelled_and_nothing_survives() {
     let (yard, marker) = (Yard::new(), marker());
-    yard.file("toolyard.toml", "[server]\ndrain_ms = 300\n");
+    yard.file("toolyard.toml", "[server]\ndrain = \"300ms\"\n");
     yard.tool(Kind::Cli, "slow", &["/bin/sh", "-c", "trap '' TERM; sleep 300", &marker], json!({}));
     let mut server = yard.serve();
     let mut client = server.client();

@@ -245,7 +245,9 @@ fn a_server_with_broken_files_says_so_and_serves_the_rest() {
     let server = yard.serve();
     assert_eq!(server.post("good", "{}").json()["body"], json!({"n": 1}));
     assert_eq!(server.post("bad", "{}").status, 404);
-    eventually("stderr names the file", TIMEOUT, || server.stderr().contains("error: tools/bad.tool.yaml:"));
+    eventually("stderr names the file", TIMEOUT, || {
+        server.stderr().contains("ERROR toolyard: tools/bad.tool.yaml:")
+    });
     let list = yard.run(&["list", "--json"]).expect(0).json();
     let broken = list.as_array().unwrap().iter().find(|row| row["source"] == "tools/bad.tool.yaml").unwrap();
     assert_eq!((&broken["name"], &broken["enabled"]), (&Value::Null, &json!(false)));

@@ -1,9 +1,12 @@
 //! Thousands of hostile connections at once, on the default limits, while an ordinary client keeps working.
 
 use crate::support::{Server, Yard, eventually};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -109,26 +112,16 @@ fn slow_reader(address: &str, stream: bool) -> TcpStream {
 /// A connection with small segments and a small window, so that the kernel buffers little.
 pub fn connect_with_small_buffers(address: &str) -> TcpStream {
     let port: u16 = address.rsplit_once(':').unwrap().1.parse().unwrap();
-    let to = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: port.to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
-        sin_zero: [0; 8],
-    };
-    // SAFETY: the descriptor is new and ours alone, and each value is read for its own size.
-    unsafe {
-        let stream = TcpStream::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0));
-        for (level, option, value) in
-            [(libc::IPPROTO_TCP, libc::TCP_MAXSEG, 536), (libc::SOL_SOCKET, libc::SO_RCVBUF, 4096)]
-        {
-            let value: libc::c_int = value;
-            let (size, value) = (size_of_val(&value) as libc::socklen_t, std::ptr::from_ref(&value).cast());
-            assert_eq!(libc::setsockopt(stream.as_raw_fd(), level, option, value, size), 0);
-        }
-        let size = size_of_val(&to) as libc::socklen_t;
-        assert_eq!(libc::connect(stream.as_raw_fd(), std::ptr::from_ref(&to).cast(), size), 0);
-        stream
-    }
+    let stream = TcpStream::from(socket(AddressFamily::INET, SocketType::STREAM, None).unwrap());
+    let segment: libc::c_int = 536;
+    let (size, value) = (size_of_val(&segment) as libc::socklen_t, std::ptr::from_ref(&segment).cast());
+    // SAFETY: the descriptor is open, and the value is read for its own size. rustix does not have the option.
+    let set =
+        unsafe { libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, value, size) };
+    assert_eq!(set, 0);
+    set_socket_recv_buffer_size(&stream, 4096).unwrap();
+    rustix::net::connect(&stream, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream
 }
 
 /// Sends bytes that are not HTTP until the connection is closed; returns how many.
@@ -153,12 +146,8 @@ fn connect(address: &str) -> TcpStream {
 
 /// Sets the descriptor limit of this process and returns the hard limit.
 fn allow_descriptors(number: u64) -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls use `limit` alone.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-        let wanted = libc::rlimit { rlim_cur: number.min(limit.rlim_max), ..limit };
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &wanted), 0);
-    }
-    limit.rlim_max
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(number.min(most)), ..limit }).unwrap();
+    most
 }

@@ -1,7 +1,7 @@
 //! Instructions per call in the server process, counted by callgrind, independent of other load. Measured on
 //! the test build, to detect regressions; speed is measured by the benchmarks.
 
-use crate::support::{Client, Server, Yard, toolyard_path};
+use crate::support::{Client, Server, Yard, require, toolyard_path};
 use std::process::Command;
 
 /// The instructions per call when this was last set, plus a tenth. Lower it after an improvement.
@@ -31,14 +31,10 @@ fn an_mcp_call_takes_no_more_instructions_than_before() {
 
 /// Callgrind, where it is installed.
 pub fn valgrind() -> Option<Command> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        assert!(std::env::var_os("YARD_TEST_TOOLS").is_none(), "scripts/test installs valgrind");
-        eprintln!("skipped: valgrind is not installed");
-        return None;
-    }
+    let there = Command::new("valgrind").arg("--version").output().is_ok();
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]);
-    Some(command)
+    require(there, "valgrind is not installed").then_some(command)
 }
 
 fn instructions(calls: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! The server is killed repeatedly under load: no acknowledged job is lost, no finished job runs again, no
 //! non-repeatable job runs twice. Meanwhile the disk fills up and the clock jumps.
 
-use crate::support::{Client, Server, TIMEOUT, Yard, eventually, is_root};
+use crate::support::{Client, Server, TIMEOUT, Yard, eventually, is_root, require};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs;
@@ -238,8 +238,7 @@ impl SmallDisk {
     fn mount(yard: &Yard) -> Option<SmallDisk> {
         let state = yard.path(".toolyard");
         fs::create_dir(&state).unwrap();
-        if !is_root() {
-            eprintln!("not root: the disk is not filled");
+        if !require(is_root(), "the tests do not run as root, so that no disk is filled") {
             return None;
         }
         let mount = format!(
@@ -252,8 +251,7 @@ impl SmallDisk {
         let mut line = String::new();
         let mut out = std::io::BufReader::new(holder.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-        if line.trim() != "ready" {
-            eprintln!("mounts are refused here: the disk is not filled");
+        if !require(line.trim() == "ready", "mounts are refused, so there is no disk to fill") {
             let _ = holder.wait();
             return None;
         }
@@ -295,8 +293,10 @@ impl Drop for SmallDisk {
 
 /// Debian's libfaketime, which `scripts/test` installs.
 fn faketime() -> Option<PathBuf> {
-    let folder = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
-    Some(PathBuf::from(folder)).filter(|library| library.exists())
+    let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
+    let library = PathBuf::from(library);
+    require(library.exists(), "libfaketime is not installed, so that the clock does not jump")
+        .then_some(library)
 }
 
 /// Xorshift, so that a failing round can be repeated.

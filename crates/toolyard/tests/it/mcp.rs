@@ -84,7 +84,7 @@ fn a_session_that_ends_takes_its_tools_with_it() {
 #[test]
 fn open_streams_and_running_calls_do_not_outlive_the_server() {
     let (yard, marker) = hanging();
-    yard.file("toolyard.toml", "[server]\ndrain_ms = 300\n");
+    yard.file("toolyard.toml", "[server]\ndrain = \"300ms\"\n");
     let mut server = yard.serve();
     let (mut client, mut listener) = (server.client(), server.client());
     post_stateless(

@@ -2,7 +2,7 @@
 //!
 //! These tests search their own yards; `scripts/test` searches all files after all tests.
 
-use crate::support::{CommandOutput, Server, Upstream, Yard, planted, response, signal};
+use crate::support::{CommandOutput, Server, Upstream, Yard, planted, require, response, signal};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -105,8 +105,7 @@ fn from_the_environment_it_is_in_no_answer_no_record_and_no_file() {
 
 #[test]
 fn from_the_kernels_keyring_it_is_in_no_answer_no_record_and_no_file() {
-    if !put_in_keyring("my_key", &planted::secret()) {
-        eprintln!("no keyrings here: a secret in one is not tested");
+    if !require(put_in_keyring("my_key", &planted::secret()), "this kernel has no keyrings") {
         return;
     }
     assert_never_leaked(&leaking_yard(Yard::without_secret()));
@@ -189,13 +188,10 @@ fn a_secret_that_an_upstream_repeats_is_redacted() {
 /// A core dump would contain every secret of the process.
 #[test]
 fn neither_the_server_nor_a_tool_without_a_sandbox_leaves_a_core_dump() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the calls read and write `limit` alone. Children inherit the limit.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
-        limit.rlim_cur = limit.rlim_max;
-        libc::setrlimit(libc::RLIMIT_CORE, &limit);
-    }
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // Children inherit the limit.
+    let limit = getrlimit(Resource::Core);
+    setrlimit(Resource::Core, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let yard = Yard::new();
     let abort = "import os\ndef run():\n    os.abort()\n";
     yard.file("tools/crash.py", abort);

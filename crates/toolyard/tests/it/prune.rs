@@ -41,12 +41,12 @@ fn only_old_unreferenced_blobs_are_removed() {
     make_old(&yard, &lost);
     make_old(&yard, &named);
 
-    assert_eq!(prune(&yard, &["--days", "30"])["blobs_removed"], 0, "none is that old");
+    assert_eq!(prune(&yard, &["--min-age", "30d"])["blobs_removed"], 0, "none is that old");
     let pruned = prune(&yard, &[]);
     assert_eq!(pruned["blobs_removed"], 1, "{pruned}");
     assert!(!file_of(&yard, &lost).exists() && file_of(&yard, &young).exists());
     assert!(file_of(&yard, &named).exists(), "{made}");
-    yard.run(&["state", "prune", "--days", "0"]).expect(2);
+    yard.run(&["state", "prune", "--min-age", "23h"]).expect(2);
 }
 
 #[test]
@@ -57,6 +57,6 @@ fn a_damaged_blob_is_listed() {
     let whole = yard.run(&["state", "verify"]).expect(0);
     assert!(whole.stdout.contains("1 blob(s), 5 byte(s): intact"), "{whole:?}");
     std::fs::write(file_of(&yard, &hash), "wrong").unwrap();
-    let broken = yard.run(&["state", "verify", "--json"]).expect(10);
+    let broken = yard.run(&["state", "verify", "--json"]).expect(11);
     assert_eq!(broken.json()["hashes"], json!([hash]), "{broken:?}");
 }

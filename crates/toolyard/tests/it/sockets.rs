@@ -24,7 +24,7 @@ fn message(socket: &mut WebSocket) -> Value {
 fn hanging() -> (Yard, String, Server) {
     let (yard, marker) = (Yard::new(), marker());
     yard.tool(Kind::Cli, "hang", &["/bin/sh", "-c", "trap '' TERM; sleep 300", &marker], json!({}));
-    yard.file("toolyard.toml", "[server]\nping_ms = 500\n");
+    yard.file("toolyard.toml", "[server]\nping = \"500ms\"\n");
     let server = yard.serve();
     (yard, marker, server)
 }
@@ -130,7 +130,7 @@ fn a_reader_that_stops_reading_is_cut_and_costs_little_memory() {
     let yard = Yard::new();
     yard.file(
         "toolyard.toml",
-        "[server]\nmax_queued_bytes = 1000000\nstalled_ms = 2000\n[builtin]\necho = true\n",
+        "[server]\nmax_queued_bytes = 1000000\nstalled = \"2s\"\n[builtin]\necho = true\n",
     );
     let server = yard.serve();
     let mut socket = WebSocket::connect(&server.address);
@@ -180,7 +180,7 @@ fn sessions_of_every_kind_share_one_bound() {
 #[test]
 fn a_client_that_never_sends_anything_is_disconnected() {
     let yard = Yard::new();
-    yard.file("toolyard.toml", "[server]\nsession_idle_ms = 1000\n");
+    yard.file("toolyard.toml", "[server]\nsession_idle = \"1s\"\n");
     let server = yard.serve();
     let (mut silent, mut speaking) =
         (WebSocket::connect(&server.address), WebSocket::connect(&server.address));

@@ -106,7 +106,7 @@ fn a_reader_that_stops_reading_is_cut_and_costs_little_memory() {
     let yard = Yard::new();
     yard.file(
         "toolyard.toml",
-        "[server]\nmax_queued_bytes = 1000000\nstalled_ms = 3000\n[builtin]\necho = true\n",
+        "[server]\nmax_queued_bytes = 1000000\nstalled = \"3s\"\n[builtin]\necho = true\n",
     );
     let server = yard.serve();
     let stream = Stream::initialized(&server);

@@ -6,7 +6,7 @@ use super::{RawCall, Request, check_count, dependencies, refuse, with_call_numbe
 use crate::render;
 use bytes::Bytes;
 use serde::Deserialize;
-use toolyard_formats::json::{self, Object};
+use toolyard_formats::json::{self, Object, array};
 use toolyard_protocol::batch::Action;
 use toolyard_protocol::{Error, Outcome};
 
@@ -24,8 +24,6 @@ impl Conversation {
     pub fn write(&self, outcomes: &[Outcome]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut object = Object::new(&mut out);
-        let list = object.member("messages");
-        list.push(b'[');
         let mut messages = self.messages.iter().map(|raw| raw.to_vec()).collect::<Vec<_>>();
         for ((request, read), outcome) in self.requests.iter().zip(&self.reads).zip(outcomes) {
             messages.push(message("assistant", &String::from_utf8_lossy(request)));
@@ -35,8 +33,7 @@ impl Conversation {
             };
             messages.push(message(if *read { "system" } else { "tool" }, &text));
         }
-        list.extend_from_slice(&messages.join(&b','));
-        list.push(b']');
+        array(object.member("messages"), messages, |out, message| out.extend_from_slice(&message));
         object.end();
         out
     }

@@ -1,9 +1,8 @@
 //! A tool's result as the contents of a resource.
 
-use super::base64;
 use serde::Deserialize;
 use std::borrow::Cow;
-use toolyard_protocol::{Body, Error, ErrorKind, Outcome, ResourceContents};
+use toolyard_protocol::{Body, Error, ErrorKind, Outcome, ResourceContents, base64};
 
 /// The parts of the resource `uri`: a JSON string is text, other JSON is JSON, and each block of MCP content
 /// is one part. `mime`, the type that the resource declares, overrides the tool's.
@@ -68,7 +67,7 @@ impl Block<'_> {
         match (text, blob) {
             (Some(text), None) => Ok((Body::Text(text), mime)),
             (None, Some(blob)) => {
-                let bytes = base64::decode(&blob).ok_or_else(|| wrong("a block is not base64"))?;
+                let bytes = base64::decode(&blob).map_err(|_| wrong("a block is not base64"))?;
                 Ok((Body::Blob(bytes.into()), mime))
             }
             _ => Err(wrong(format!("a block of type '{}' has no content", self.kind))),

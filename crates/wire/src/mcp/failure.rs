@@ -2,30 +2,35 @@
 
 use super::Revision;
 use crate::envelope;
-use crate::jsonrpc::{self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RequestId};
+use crate::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RequestId};
 use toolyard_formats::json::Object;
-use toolyard_protocol::error_table::McpErrorMapping;
-use toolyard_protocol::{Error, ErrorKind, text::escape_control};
+use toolyard_protocol::{Error, ErrorKind, Payload, RpcError, text::escape_control};
 
-const HEADER_MISMATCH: i32 = -32020;
-const MISSING_CAPABILITY: i32 = -32021;
-const UNSUPPORTED_VERSION: i32 = -32022;
+const HEADER_MISMATCH: i64 = -32020;
+const MISSING_CAPABILITY: i64 = -32021;
+const UNSUPPORTED_VERSION: i64 = -32022;
 /// The code of handshake revisions for a resource that was not found.
-const RESOURCE_NOT_FOUND: i32 = -32002;
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    pub code: i32,
-    pub message: String,
-    /// Raw JSON.
-    pub data: Option<Vec<u8>>,
+    pub error: RpcError,
     /// The status for stateless HTTP; handshake revisions always use 200.
     pub http: u16,
 }
 
 impl Failure {
-    fn new(code: i32, http: u16, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), data: None, http }
+    fn new(code: i64, http: u16, message: impl Into<String>) -> Failure {
+        Failure { error: RpcError::new(code, message), http }
+    }
+
+    fn data(mut self, write: impl FnOnce(&mut Object<'_>)) -> Failure {
+        let mut data = Vec::new();
+        let mut object = Object::new(&mut data);
+        write(&mut object);
+        object.end();
+        self.error.data = Some(Payload::json(data));
+        self
     }
 
     pub fn unknown_method(method: &str) -> Failure {
@@ -52,46 +57,36 @@ impl Failure {
 
     /// `required` is a raw `ClientCapabilities` object.
     pub fn missing_capability(required: &str) -> Failure {
-        let mut data = Vec::new();
-        let mut object = Object::new(&mut data);
-        object.raw("requiredCapabilities", required.as_bytes());
-        object.end();
         let message = "this request needs a capability that the client did not declare";
-        Failure { data: Some(data), ..Failure::new(MISSING_CAPABILITY, 400, message) }
+        Failure::new(MISSING_CAPABILITY, 400, message).data(|data| {
+            data.raw("requiredCapabilities", required.as_bytes());
+        })
     }
 
     pub fn unsupported_version(requested: &str) -> Failure {
-        let mut data = Vec::new();
-        let mut object = Object::new(&mut data);
         let stateless = Revision::ALL.into_iter().filter(|revision| revision.is_stateless());
-        object.texts("supported", stateless.map(Revision::as_str)).text("requested", requested);
-        object.end();
         let message = "unsupported protocol version for requests without a handshake";
-        Failure { data: Some(data), ..Failure::new(UNSUPPORTED_VERSION, 400, message) }
+        Failure::new(UNSUPPORTED_VERSION, 400, message).data(|data| {
+            data.texts("supported", stateless.map(Revision::as_str)).text("requested", requested);
+        })
     }
 
     /// The failure of a method other than `tools/call`. `uri` is the resource concerned, if any.
     pub fn of(error: &Error, revision: Revision, uri: Option<&str>) -> Failure {
-        let code = match (error.kind, error.kind.row().mcp) {
-            (ErrorKind::ResourceNotFound, _) if uri.is_some() && !revision.is_stateless() => {
-                RESOURCE_NOT_FOUND
-            }
-            (ErrorKind::InvalidInput | ErrorKind::InputTooLarge, _) => INVALID_PARAMS,
-            (_, McpErrorMapping::JsonRpc(code)) => code,
-            _ => INTERNAL_ERROR,
+        let code = match error.kind {
+            ErrorKind::ResourceNotFound if uri.is_some() && !revision.is_stateless() => RESOURCE_NOT_FOUND,
+            kind => jsonrpc::code_of(kind),
         };
-        let mut data = Vec::new();
-        let mut object = Object::new(&mut data);
-        if let Some(uri) = uri {
-            object.text("uri", uri);
-        }
-        envelope::push_error(object.member("error"), error);
-        object.end();
-        Failure { code, message: error.message.clone(), data: Some(data), http: 200 }
+        Failure::new(code, 200, &error.message).data(|data| {
+            if let Some(uri) = uri {
+                data.text("uri", uri);
+            }
+            envelope::push_error(data.member("error"), error);
+        })
     }
 
     pub fn write(&self, id: Option<&RequestId>) -> Vec<u8> {
-        jsonrpc::error(id, self.code.into(), &self.message, self.data.as_deref())
+        jsonrpc::error(id, &self.error)
     }
 }
 

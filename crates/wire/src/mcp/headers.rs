@@ -1,9 +1,9 @@
 //! HTTP headers that mirror parts of the body, so that intermediaries need not parse it. They must match it.
 
-use super::base64;
 use crate::jsonrpc::{self, Params};
 use serde_json::Value;
 use toolyard_formats::json;
+use toolyard_protocol::base64;
 
 /// A property of a tool's input that its callers also send as `Mcp-Param-<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +25,23 @@ pub fn name(method: &str, params: &Params) -> Option<String> {
     params.get(member).and_then(|raw| jsonrpc::text(&raw))
 }
 
+/// The value of a header; what a header cannot carry as it is, is wrapped as base64.
+pub fn encode(value: &str) -> String {
+    let is_plain = value.bytes().all(|byte| (b' '..0x7f).contains(&byte)) && value.trim() == value;
+    if is_plain && !value.starts_with(BASE64_START) {
+        return value.to_owned();
+    }
+    format!("{BASE64_START}{}{BASE64_END}", base64::encode(value.as_bytes()))
+}
+
+const BASE64_START: &str = "=?base64?";
+const BASE64_END: &str = "?=";
+
 /// Decodes a header value; `None` when its encoding is invalid.
 pub fn decode(value: &str) -> Option<String> {
     let value = value.trim_matches([' ', '\t']);
-    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(encoded) => String::from_utf8(base64::decode(encoded)?).ok(),
+    match value.strip_prefix(BASE64_START).and_then(|rest| rest.strip_suffix(BASE64_END)) {
+        Some(encoded) => String::from_utf8(base64::decode(encoded).ok()?).ok(),
         None => Some(value.to_owned()),
     }
 }
@@ -120,6 +132,11 @@ mod tests {
         assert_eq!(decode("=?base64?SGVsbG8=?=").as_deref(), Some("Hello"));
         assert_eq!(decode("=?base64?SGVsbG8=").as_deref(), Some("=?base64?SGVsbG8="));
         assert_eq!(decode("SGVsbG8=").as_deref(), Some("SGVsbG8="));
+        for text in ["plain", "a b", " x", "", "é", "line\nbreak", "=?base64?SGVsbG8=?="] {
+            let encoded = encode(text);
+            assert_eq!(decode(&encoded).as_deref(), Some(text), "{encoded}");
+            assert!(encoded.bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{encoded}");
+        }
         for bad in ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "=?base64?/w==?="] {
             assert_eq!(decode(bad), None, "{bad}");
         }

@@ -69,22 +69,15 @@ pub fn write_initialize_result(
     handshake: &Handshake,
     server_capabilities: ServerCapabilities,
 ) -> Vec<u8> {
-    if handshake.is_v1() {
-        v1::write_initialize(id, server_capabilities)
-    } else {
-        write_initialize(id, handshake.revision, server_capabilities)
-    }
-}
-
-pub fn write_initialize(
-    id: &RequestId,
-    revision: Revision,
-    server_capabilities: ServerCapabilities,
-) -> Vec<u8> {
+    let revision = handshake.revision;
     jsonrpc::result(id, 400, |out| {
         let mut result = Object::new(out);
-        result.text("protocolVersion", revision.as_str());
-        push_capabilities(result.member("capabilities"), revision, server_capabilities);
+        if handshake.is_v1() {
+            v1::push_version_and_capabilities(&mut result, server_capabilities);
+        } else {
+            result.text("protocolVersion", revision.as_str());
+            push_capabilities(result.member("capabilities"), revision, server_capabilities);
+        }
         result.raw("serverInfo", SERVER_INFO.as_bytes());
         result.end();
     })

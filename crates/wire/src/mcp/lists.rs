@@ -1,9 +1,9 @@
 //! Pages of lists: cursors and cache policy.
 
-use super::{Revision, base64};
+use super::Revision;
 use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_formats::json::{Object, array};
-use toolyard_protocol::{CachePolicy, Page};
+use toolyard_protocol::{CachePolicy, Page, base64};
 
 /// The cursor that a client sends back; an error if it is not a string.
 pub fn read_cursor(params: &Params) -> Result<Option<String>, String> {
@@ -17,7 +17,7 @@ pub fn cursor_after(name: &str) -> String {
 
 /// The name in a cursor of [`cursor_after`].
 pub fn decode_cursor(cursor: &str) -> Result<String, String> {
-    let text = base64::decode(cursor).and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = base64::decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let name = text.as_deref().and_then(|text| text.strip_prefix("after:"));
     name.map(str::to_owned).ok_or_else(|| "unknown cursor".to_owned())
 }

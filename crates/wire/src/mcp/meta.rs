@@ -1,13 +1,13 @@
 //! `_meta` of a request: what a stateless client declares with each request, and the optional members of every request.
 
-use super::Revision;
+use super::{Revision, notifications};
 use crate::jsonrpc::{self, Params};
 use bytes::Bytes;
 use toolyard_formats::json;
-use toolyard_protocol::{LogLevel, TraceContext};
+use toolyard_protocol::{LogLevel, Progress, TraceContext};
 
 pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// The `_meta` of a stateless request.
@@ -53,9 +53,26 @@ impl RequestMeta {
     }
 }
 
-/// The raw progress token: a string or a number.
-pub fn progress_token(params: &Params) -> Option<Bytes> {
-    params.meta("progressToken").filter(|raw| matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')))
+/// The progress that a client asked for with a token, which MCP requires to increase.
+pub struct ProgressReports {
+    /// Raw JSON: a string or a number.
+    token: Option<Bytes>,
+    last: f64,
+}
+
+impl ProgressReports {
+    pub fn read(params: &Params) -> ProgressReports {
+        let token = params.meta("progressToken");
+        let token = token.filter(|raw| matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9')));
+        ProgressReports { token, last: f64::NEG_INFINITY }
+    }
+
+    /// The notification to send, if any.
+    pub fn next(&mut self, progress: &Progress, revision: Revision) -> Option<Vec<u8>> {
+        let token = self.token.as_ref().filter(|_| progress.done > self.last)?;
+        self.last = progress.done;
+        Some(notifications::progress(token, progress, revision))
+    }
 }
 
 /// An invalid traceparent is ignored, as the W3C specification requires.

@@ -1,7 +1,7 @@
 //! The Model Context Protocol: messages of every revision. Code outside this module does not depend on the
 //! differences between revisions.
 
-pub mod base64;
+pub mod client;
 pub mod completion;
 pub mod contents;
 pub mod failure;

@@ -1,7 +1,7 @@
 //! Notifications of the server.
 
 use super::Revision;
-use crate::jsonrpc::{self, RequestId};
+use crate::jsonrpc::{self, Notification, RequestId};
 use toolyard_formats::json::Object;
 use toolyard_protocol::{LogLine, Progress};
 
@@ -9,6 +9,7 @@ pub const TOOLS: &str = "notifications/tools/list_changed";
 pub const PROMPTS: &str = "notifications/prompts/list_changed";
 pub const RESOURCES: &str = "notifications/resources/list_changed";
 
+const CANCELLED: &str = "notifications/cancelled";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// `token` is the raw token of the request.
@@ -45,9 +46,15 @@ pub fn resource_updated(uri: &str, subscription: Option<&RequestId>) -> Vec<u8> 
 }
 
 pub fn cancelled(request: &RequestId, reason: &str) -> Vec<u8> {
-    jsonrpc::notification("notifications/cancelled", |params| {
+    jsonrpc::notification(CANCELLED, |params| {
         params.raw("requestId", request.as_bytes()).text("reason", reason);
     })
+}
+
+/// The request that a client cancels.
+pub fn read_cancelled(notification: &Notification) -> Option<RequestId> {
+    let raw = notification.params.get("requestId")?;
+    RequestId::parse(&raw).filter(|_| notification.method == CANCELLED)
 }
 
 /// Adds the id of the subscription to a message.

@@ -1,10 +1,10 @@
 //! `resources/list`, `resources/templates/list`, `resources/read` and `resources/write`.
 
-use super::{Revision, base64, lists, result};
+use super::{Revision, lists, result};
 use crate::jsonrpc::{self, Params, RequestId};
 use toolyard_formats::json::{Object, array};
 use toolyard_protocol::{
-    Body, Extra, Page, Payload, ReadResult, Resource, ResourceContents, ResourceTemplate,
+    Body, Extra, Page, Payload, ReadResult, Resource, ResourceContents, ResourceTemplate, base64,
 };
 
 pub fn write_list(id: &RequestId, revision: Revision, page: &Page<Resource>) -> Vec<u8> {
@@ -98,7 +98,7 @@ pub(super) fn push_content(object: &mut Object<'_>, part: &ResourceContents) {
 pub fn read_part(params: &Params) -> Result<ResourceContents, String> {
     let body = match (params.text("text")?, params.text("blob")?) {
         (Some(text), None) => Body::Text(text),
-        (None, Some(blob)) => Body::Blob(base64::decode(&blob).ok_or("'blob' must be base64")?.into()),
+        (None, Some(blob)) => Body::Blob(base64::decode(&blob).map_err(|_| "'blob' must be base64")?.into()),
         _ => return Err("exactly one of 'text' and 'blob' is required".to_owned()),
     };
     Ok(ResourceContents {

@@ -4,10 +4,10 @@ use super::Revision;
 use crate::envelope;
 use crate::jsonrpc::{self, RequestId};
 use std::borrow::Cow;
-use toolyard_formats::json::Object;
+use toolyard_formats::json::{Object, push_objects};
 use toolyard_protocol::error_table::McpErrorMapping;
 use toolyard_protocol::text::push_json_string;
-use toolyard_protocol::{Error, Outcome, Payload};
+use toolyard_protocol::{Error, Outcome, Payload, RpcError};
 
 /// Name and version of this server.
 pub const SERVER_INFO: &str =
@@ -40,41 +40,30 @@ pub fn empty(id: &RequestId, revision: Revision) -> Vec<u8> {
 /// The outcome of a call as a response: a result, or an error if the request itself was wrong.
 pub fn write_outcome(id: &RequestId, outcome: &Outcome, revision: Revision) -> Vec<u8> {
     if let Some(error) = protocol_error(outcome) {
-        return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
+        return jsonrpc::error(Some(id), &error);
     }
     let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
     let capacity = size(outcome.data()) * 5 / 2 + size(outcome.content()) + 256;
     jsonrpc::result(id, capacity, |out| push_outcome(out, outcome, revision))
 }
 
-/// A failure that is a JSON-RPC error, not a result.
-pub struct ProtocolError<'a> {
-    pub code: i64,
-    pub message: &'a str,
-    /// Raw JSON.
-    pub data: Option<Cow<'a, [u8]>>,
-}
-
 /// The JSON-RPC error of an outcome: one that the tool chose, or an error in the request itself.
-pub fn protocol_error(outcome: &Outcome) -> Option<ProtocolError<'_>> {
+pub fn protocol_error(outcome: &Outcome) -> Option<Cow<'_, RpcError>> {
     let error = outcome.error()?;
     if let Some(rpc) = &error.details.rpc {
-        let data = rpc.data.as_ref().map(|data| Cow::Borrowed(&data.bytes()[..]));
-        return Some(ProtocolError { code: rpc.code, message: &rpc.message, data });
+        return Some(Cow::Borrowed(rpc));
     }
     match error.kind.row().mcp {
-        McpErrorMapping::JsonRpc(code) => Some(ProtocolError::of(error, code)),
+        McpErrorMapping::JsonRpc(code) => Some(Cow::Owned(rpc_error(error, code))),
         McpErrorMapping::ErrorResult => None,
     }
 }
 
-impl<'a> ProtocolError<'a> {
-    /// An error with all details in `data`.
-    pub fn of(error: &'a Error, code: i32) -> ProtocolError<'a> {
-        let mut data = Vec::new();
-        envelope::push_error(&mut data, error);
-        ProtocolError { code: code.into(), message: &error.message, data: Some(data.into()) }
-    }
+/// An error with all details in `data`.
+pub(super) fn rpc_error(error: &Error, code: i64) -> RpcError {
+    let mut data = Vec::new();
+    envelope::push_error(&mut data, error);
+    RpcError { code, message: error.message.clone(), data: Some(Payload::json(data)) }
 }
 
 /// Writes the result of a tool call.
@@ -90,10 +79,7 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
             &mut object
         }
         (None, None, Some(error)) => {
-            let out = object.member("content");
-            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            push_json_string(out, &format_error(error));
-            out.extend_from_slice(b"}]");
+            push_block(object.member("content"), "text", |out| push_json_string(out, &format_error(error)));
             &mut object
         }
         (None, None, None) => object.raw("content", b"[]"),
@@ -113,14 +99,19 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
 
 /// Writes the data as one text block: JSON text, or the string itself.
 fn push_text(out: &mut Vec<u8>, data: &Payload) {
-    out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
     let bytes = data.bytes();
-    if bytes.first() == Some(&b'"') {
-        out.extend_from_slice(bytes);
-    } else {
-        push_json_string(out, std::str::from_utf8(bytes).unwrap_or_default());
-    }
-    out.extend_from_slice(b"}]");
+    push_block(out, "text", |out| {
+        if bytes.first() == Some(&b'"') {
+            out.extend_from_slice(bytes);
+        } else {
+            push_json_string(out, std::str::from_utf8(bytes).unwrap_or_default());
+        }
+    });
+}
+
+/// Writes content that is one block; its only member beside `type` is named after the type.
+pub(super) fn push_block(out: &mut Vec<u8>, kind: &str, write: impl Fn(&mut Vec<u8>)) {
+    push_objects(out, [kind], |block, kind| write(block.text("type", kind).member(kind)));
 }
 
 /// Before 2026-07-28 only objects are allowed: other values are wrapped.

@@ -1,9 +1,9 @@
 //! The tasks extension: a call that continues after its response is a task, which clients poll by id.
 
 use super::notifications::tag;
-use super::result::ProtocolError;
 use super::{Revision, input_requests, result};
 use crate::jsonrpc::{self, Params, RequestId};
+use std::borrow::Cow;
 use std::time::Duration;
 use toolyard_formats::json::Object;
 use toolyard_protocol::{Error, ErrorKind, Id, InputRequest, Job, JobState, Outcome};
@@ -106,8 +106,9 @@ fn push_end(object: &mut Object<'_>, task: &TaskView<'_>, revision: Revision) {
         "failed" => {
             let unknown = Error::new(ErrorKind::Internal, "the job was interrupted at an unknown point");
             let found = task.outcome.and_then(result::protocol_error);
-            let error = found.unwrap_or_else(|| ProtocolError::of(&unknown, jsonrpc::INTERNAL_ERROR));
-            jsonrpc::push_error(object.member("error"), error.code, error.message, error.data.as_deref());
+            let error =
+                found.unwrap_or_else(|| Cow::Owned(result::rpc_error(&unknown, jsonrpc::INTERNAL_ERROR)));
+            jsonrpc::push_error(object.member("error"), &error);
         }
         _ => {}
     }

@@ -3,7 +3,7 @@
 
 use super::initialize::{Dialect, Handshake, ServerCapabilities};
 use super::meta::ClientCapabilities;
-use super::result::{self, SERVER_INFO};
+use super::result;
 use super::{Revision, resources};
 use crate::jsonrpc::{self, Params, RequestId};
 use bytes::Bytes;
@@ -37,20 +37,18 @@ pub fn read_initialize(params: &Params) -> Result<Handshake, String> {
     Ok(Handshake { revision: REVISION, capabilities: ClientCapabilities::default(), dialect })
 }
 
-pub fn write_initialize(id: &RequestId, server_capabilities: ServerCapabilities) -> Vec<u8> {
-    jsonrpc::result(id, 200, |out| {
-        let mut result = Object::new(out);
-        result.text("protocol_version", VERSION);
-        let mut capabilities = Object::new(result.member("capabilities"));
-        capabilities
-            .bool("tools", true)
-            .bool("resources", server_capabilities.resources)
-            .bool("prompts", server_capabilities.prompts);
-        capabilities.bool("notifications", true);
-        capabilities.end();
-        result.raw("serverInfo", SERVER_INFO.as_bytes());
-        result.end();
-    })
+pub(super) fn push_version_and_capabilities(
+    result: &mut Object<'_>,
+    server_capabilities: ServerCapabilities,
+) {
+    result.text("protocol_version", VERSION);
+    let mut capabilities = Object::new(result.member("capabilities"));
+    capabilities
+        .bool("tools", true)
+        .bool("resources", server_capabilities.resources)
+        .bool("prompts", server_capabilities.prompts);
+    capabilities.bool("notifications", true);
+    capabilities.end();
 }
 
 /// A list as a bare array of its items.
@@ -63,7 +61,7 @@ pub fn write_list<T>(id: &RequestId, items: &[T], push: impl Fn(&mut Vec<u8>, &T
 /// The outcome of a call: `{content, isError}`, or an error if the request itself was wrong.
 pub fn write_outcome(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
     if let Some(error) = result::protocol_error(outcome) {
-        return jsonrpc::error(Some(id), error.code, error.message, error.data.as_deref());
+        return jsonrpc::error(Some(id), &error);
     }
     let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
     jsonrpc::result(id, size(outcome.data()) + size(outcome.content()) + 256, |out| {
@@ -79,20 +77,12 @@ pub fn write_outcome(id: &RequestId, outcome: &Outcome) -> Vec<u8> {
 fn push_content(out: &mut Vec<u8>, outcome: &Outcome) {
     match (outcome.content(), outcome.data(), outcome.error()) {
         (Some(content), _, _) => out.extend_from_slice(content.bytes()),
-        (None, Some(data), _) if data.bytes().first() == Some(&b'"') => {
-            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            out.extend_from_slice(data.bytes());
-            out.extend_from_slice(b"}]");
-        }
         (None, Some(data), _) => {
-            out.extend_from_slice(b"[{\"type\":\"json\",\"json\":");
-            out.extend_from_slice(data.bytes());
-            out.extend_from_slice(b"}]");
+            let kind = if data.bytes().first() == Some(&b'"') { "text" } else { "json" };
+            result::push_block(out, kind, |out| out.extend_from_slice(data.bytes()));
         }
         (None, None, Some(error)) => {
-            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            push_json_string(out, &result::format_error(error));
-            out.extend_from_slice(b"}]");
+            result::push_block(out, "text", |out| push_json_string(out, &result::format_error(error)));
         }
         (None, None, None) => out.extend_from_slice(b"[]"),
     }
@@ -173,22 +163,17 @@ pub fn write_action_result(id: &RequestId, subject: &ResourceRef, done: Resource
 
 /// A subscribed resource changed: its new contents, under the id of the request that subscribed to it.
 pub fn updated(subscription: &RequestId, uri: &str, found: &Result<ReadResult, Error>) -> Vec<u8> {
-    let mut message = jsonrpc::result(subscription, 256, |out| match found {
-        Ok(reading) => push_read_result(out, uri, reading),
-        Err(error) => {
-            let mut object = Object::new(out);
-            object.text("uri", uri).number("code", u64::from(error.kind.row().http));
-            object.text("message", &error.message);
-            object.end();
+    jsonrpc::message(256, |message| {
+        let out = message.raw("id", subscription.as_bytes()).member("result");
+        match found {
+            Ok(reading) => push_read_result(out, uri, reading),
+            Err(error) => {
+                let mut object = Object::new(out);
+                object.text("uri", uri).number("code", u64::from(error.kind.row().http));
+                object.text("message", &error.message);
+            }
         }
-    });
-    // The method is added for clients that dispatch by it.
-    let mut named = Vec::with_capacity(message.len() + UPDATED.len() + 16);
-    let mut object = Object::new(&mut named);
-    object.text("method", UPDATED);
-    object.end();
-    message.pop();
-    message.push(b',');
-    message.extend_from_slice(&named[1..]);
-    message
+        // The method is added for clients that dispatch by it.
+        message.text("method", UPDATED);
+    })
 }

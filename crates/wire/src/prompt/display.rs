@@ -1,6 +1,7 @@
 //! Prompts on the command line: the list, and a rendered prompt as JSON or text.
 
 use super::inputs::push_arguments;
+use serde::Deserialize;
 use serde_json::Value;
 use toolyard_formats::json::{self, Object};
 use toolyard_protocol::text::escape_control;
@@ -24,6 +25,31 @@ pub fn write_list(rows: &[Row<'_>]) -> Vec<u8> {
         object.text_or_null("description", row.prompt.description.as_deref());
         push_arguments(object.member("arguments"), &row.prompt.arguments);
     })
+}
+
+/// A prompt as the command line lists it.
+#[derive(Deserialize)]
+pub struct PromptSummary {
+    pub name: String,
+    /// Servers do not list them.
+    #[serde(default)]
+    pub versions: Vec<u32>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    #[serde(default)]
+    pub arguments: Vec<ArgumentSummary>,
+}
+
+#[derive(Deserialize)]
+pub struct ArgumentSummary {
+    pub name: String,
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// Reads what [`write_list`] wrote, or the prompts of an MCP list.
+pub fn read_list(json: &[u8]) -> Result<Vec<PromptSummary>, String> {
+    serde_json::from_slice(json).map_err(|error| error.to_string())
 }
 
 /// `{description, messages}` in MCP's shape.

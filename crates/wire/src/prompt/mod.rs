@@ -3,12 +3,11 @@
 mod display;
 mod inputs;
 
-pub use display::{Row, render, write_list, write_rendered};
+pub use display::{PromptSummary, Row, read_list, render, write_list, write_rendered};
 pub use inputs::{arguments, choices, coerce_arguments};
 
-use crate::mcp::base64;
 use bytes::Bytes;
-use toolyard_formats::json::{self, Object};
+use toolyard_formats::json::{self, Object, array};
 use toolyard_protocol::{Completion, CompletionRequest, Error, ErrorKind, Outcome, Payload, RenderedPrompt};
 
 /// The maximum number of messages in a prompt.
@@ -49,7 +48,7 @@ pub enum Embedded<'a> {
 
 /// Writes messages in MCP's shape.
 #[derive(Default)]
-pub struct Messages(Vec<u8>);
+pub struct Messages(Vec<Vec<u8>>);
 
 impl Messages {
     pub fn text(&mut self, role: Role, text: &str) {
@@ -82,46 +81,31 @@ impl Messages {
     }
 
     /// Fails when the messages exceed [`MAX_RENDERED`].
-    pub fn finish(mut self) -> Result<Payload, Error> {
-        if self.0.is_empty() {
-            self.0.push(b'[');
-        }
-        self.0.push(b']');
-        if self.0.len() > MAX_RENDERED {
+    pub fn finish(self) -> Result<Payload, Error> {
+        let mut out = Vec::new();
+        array(&mut out, &self.0, |out, message| out.extend_from_slice(message));
+        if out.len() > MAX_RENDERED {
             return Err(Error::new(
                 ErrorKind::OutputTooLarge,
                 format!("the rendered prompt is over {MAX_RENDERED} bytes"),
             )
             .hint("use shorter arguments"));
         }
-        Ok(Payload::json(self.0))
+        Ok(Payload::json(out))
     }
 
     fn add(&mut self, role: Role, write: impl FnOnce(&mut Object<'_>)) {
-        self.0.push(if self.0.is_empty() { b'[' } else { b',' });
-        let mut message = Object::new(&mut self.0);
-        message.text("role", role.as_str());
-        let mut content = Object::new(message.member("content"));
-        write(&mut content);
-        content.end();
-        message.end();
+        let mut content = Vec::new();
+        write(&mut Object::new(&mut content));
+        self.raw(role, &content);
     }
 
     /// Adds a raw content block, whose type the caller has checked.
     fn raw(&mut self, role: Role, block: &[u8]) {
-        self.0.push(if self.0.is_empty() { b'[' } else { b',' });
-        let mut message = Object::new(&mut self.0);
-        message.text("role", role.as_str()).raw("content", block);
-        message.end();
+        let mut message = Vec::with_capacity(block.len() + 40);
+        Object::new(&mut message).text("role", role.as_str()).raw("content", block);
+        self.0.push(message);
     }
-}
-
-pub fn encode_base64(bytes: &[u8]) -> String {
-    base64::encode(bytes)
-}
-
-pub fn is_base64(text: &str) -> bool {
-    base64::decode(text).is_some()
 }
 
 /// The messages of a tool's result: `{messages, description}` or `[{role, content}, …]`. MCP content, and any

@@ -1,18 +1,20 @@
 //! Server side of WebSocket (RFC 6455) as pure functions: the handshake and frames in both directions.
 
 mod frames;
-mod sha1;
 
 pub use frames::{ClientFrame, Close, FrameLimits, FrameReader, close, code, ping, pong, text};
 
-use crate::mcp::base64;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use toolyard_protocol::base64;
 
 /// The `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key`; `None` when the key is not 16 bytes in base64.
 pub fn accept(key: &str) -> Option<String> {
     const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     let key = key.trim();
-    let is_key = key.len() == 24 && base64::decode(key).is_some_and(|bytes| bytes.len() == 16);
-    is_key.then(|| base64::encode(&sha1::digest(format!("{key}{SUFFIX}").as_bytes())))
+    let is_key = key.len() == 24 && base64::decode(key).is_ok_and(|bytes| bytes.len() == 16);
+    // Here SHA-1 protects nothing; it must not be used for anything else.
+    let hash = |text: String| digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    is_key.then(|| base64::encode(hash(format!("{key}{SUFFIX}")).as_ref()))
 }
 
 #[cfg(test)]

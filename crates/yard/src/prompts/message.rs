@@ -3,8 +3,8 @@
 use super::spec::SpecContext;
 use toolyard_formats::doc::{Fields, Node, Position, Value};
 use toolyard_formats::template::{Input, Target, Template};
-use toolyard_protocol::{Error, text::nearest};
-use toolyard_wire::prompt::{Embedded, MAX_MESSAGES, Messages, Role, encode_base64, is_base64};
+use toolyard_protocol::{Error, base64, text::nearest};
+use toolyard_wire::prompt::{Embedded, MAX_MESSAGES, Messages, Role};
 
 pub struct Message {
     role: Role,
@@ -147,7 +147,7 @@ fn image(outer: &mut Fields<'_>, node: &Node, context: &SpecContext<'_>) -> Opti
     if let Value::Text(path) = &node.value {
         let data = file(outer, path, node.position, context)?;
         let mime = mime_of(outer, path, node.position)?;
-        return Some(Content::Image { mime, data: encode_base64(&data) });
+        return Some(Content::Image { mime, data: base64::encode(&data) });
     }
     let mut fields = Fields::open(node, "image").map_err(|problem| outer.problems.push(problem)).ok()?;
     let given = fields.text_with_position("file");
@@ -186,13 +186,13 @@ fn data(
     match (fields.text_with_position("base64"), path) {
         (Some((text, at)), None) => {
             let packed: String = text.split_whitespace().collect();
-            if !is_base64(&packed) {
+            if base64::decode(&packed).is_err() {
                 fields.problem(at, "'base64' is not valid base64", "encode the bytes with padding");
                 return None;
             }
             Some(packed)
         }
-        (None, Some((path, at))) => Some(encode_base64(&file(fields, path, at, context)?)),
+        (None, Some((path, at))) => Some(base64::encode(&file(fields, path, at, context)?)),
         _ => {
             fields.problem(position, "exactly one of 'file' and 'base64' is needed", "give one of them");
             None
@@ -232,7 +232,7 @@ impl EmbeddedContent {
         match std::str::from_utf8(bytes) {
             // Not parsed as a template.
             Ok(text) => EmbeddedContent::Text(Box::new(Template::plain(text))),
-            Err(_) => EmbeddedContent::Blob(encode_base64(bytes)),
+            Err(_) => EmbeddedContent::Blob(base64::encode(bytes)),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use toolyard_engine::{Registry, SourceProblem};
+use toolyard_protocol::json::{Object, array};
 use toolyard_protocol::text::{escape_control, nearest};
 use toolyard_protocol::{Error, ErrorKind, Extra, Payload, Prompt, PromptPack};
 use toolyard_wire::prompt;
@@ -206,14 +207,16 @@ impl Pack {
 
 /// Metadata that MCP has no fields for.
 fn meta(versions: &[u32], constraints: Option<&Payload>) -> Payload {
-    let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
-    let mut text = format!(r#"{{"toolyard/versions":[{}]"#, versions.join(",")).into_bytes();
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    array(object.member("toolyard/versions"), versions, |out, version| {
+        out.extend_from_slice(version.to_string().as_bytes());
+    });
     if let Some(constraints) = constraints {
-        text.extend_from_slice(br#","toolyard/constraints":"#);
-        text.extend_from_slice(constraints.bytes());
+        object.raw("toolyard/constraints", constraints.bytes());
     }
-    text.push(b'}');
-    Payload::json(text)
+    object.end();
+    Payload::json(out)
 }
 
 /// On a name collision the first prompt wins.

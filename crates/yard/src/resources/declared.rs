@@ -5,11 +5,12 @@ use super::mime;
 use super::root::{IfMissing, Root, RootError};
 use bytes::Bytes;
 use std::os::fd::AsFd;
+use std::path::Path;
 use toolyard_engine::{Severity, SourceProblem};
 use toolyard_formats::doc::{self, DocumentFormat, Fields, Problem};
 use toolyard_formats::template::{Target, Template};
 use toolyard_formats::uri_template::UriTemplate;
-use toolyard_wire::mcp::base64;
+use toolyard_protocol::base64;
 
 /// The folder of resource files in a yard.
 pub const FOLDER: &str = "resources";
@@ -83,13 +84,24 @@ impl DeclaredResource {
     }
 }
 
+/// Whether the folder of a yard has a resource file.
+pub fn has_files(yard: &Path) -> bool {
+    let entries = std::fs::read_dir(yard.join(FOLDER));
+    entries.is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_resource_file))
+    })
+}
+
+fn is_resource_file(name: &str) -> bool {
+    SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
 /// Reads every resource file of the yard; a broken one does not affect the others.
 pub fn load(yard: &Root) -> (Vec<DeclaredResource>, Vec<SourceProblem>) {
     let (mut found, mut problems) = (Vec::<DeclaredResource>::new(), Vec::new());
-    let wanted = |name: &str| SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
     let names = yard
         .folder(&[FOLDER.to_owned()], IfMissing::Fail)
-        .and_then(|folder| yard.names(folder.as_fd(), wanted));
+        .and_then(|folder| yard.names(folder.as_fd(), is_resource_file));
     let names = match names {
         Ok(names) => names,
         Err(RootError::Missing) => return (found, problems),
@@ -263,7 +275,7 @@ fn content(fields: &mut Fields<'_>, is_template: bool, mime: Option<&str>) -> Op
         }
         _ => {
             let compact: String = text.split_ascii_whitespace().collect();
-            let bytes = base64::decode(&compact).ok_or_else(|| "'base64' is not base64".to_owned());
+            let bytes = base64::decode(&compact).map_err(|_| "'base64' is not base64".to_owned());
             bytes.map(|bytes| Content::Bytes(bytes.into()))
         }
     };

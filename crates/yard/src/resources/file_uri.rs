@@ -3,8 +3,9 @@
 //! A valid URI can only name a file below its root: `..`, absolute paths and hidden names are refused, and
 //! decoding happens once.
 
+use std::borrow::Cow;
 use std::fmt;
-use toolyard_formats::percent::{decode, is_unreserved, push_encoded};
+use toolyard_formats::percent::{SEGMENT, decode, encode};
 use toolyard_protocol::{Error, ErrorKind, text::escape_control};
 
 pub const SCHEME: &str = "yard://";
@@ -95,14 +96,8 @@ impl FilePath {
     }
 
     pub fn encoded(&self) -> String {
-        let mut out = String::new();
-        for (i, name) in self.0.iter().enumerate() {
-            if i > 0 {
-                out.push('/');
-            }
-            push_encoded(&mut out, name, |byte| is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte));
-        }
-        out
+        let names: Vec<Cow<str>> = self.0.iter().map(|name| encode(name, SEGMENT).into()).collect();
+        names.join("/")
     }
 }
 

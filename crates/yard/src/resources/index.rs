@@ -13,7 +13,7 @@ use toolyard_engine::{
     Engine, RequestContext, RequestFuture, ResourceChange, Resources, SourceProblem, WatchGuard,
 };
 use toolyard_formats::template::Input;
-use toolyard_protocol::text::push_json_string;
+use toolyard_protocol::json::Object;
 use toolyard_protocol::{
     Body, CachePolicy, Completion, CompletionRequest, Error, ErrorKind, Extra, Page, Payload, ReadResult,
     Resource, ResourceContents, ResourceTemplate, Wait,
@@ -228,16 +228,12 @@ impl DeclaredSet {
 }
 
 fn arguments(values: Vec<(&str, String)>) -> Payload {
-    let mut out = vec![b'{'];
-    for (i, (name, value)) in values.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        push_json_string(&mut out, name);
-        out.push(b':');
-        push_json_string(&mut out, value);
+    let mut out = Vec::new();
+    let mut object = Object::new(&mut out);
+    for (name, value) in values {
+        object.text(name, &value);
     }
-    out.push(b'}');
+    object.end();
     Payload::json(out)
 }
 

@@ -11,12 +11,13 @@ mod roots;
 mod shared_watches;
 mod watcher;
 
+pub use declared::has_files;
 pub use file_uri::is_root_name;
 pub use root::RootAccess;
 
 use builtin_schemes::{Artifacts, BuiltinResources, JobResults, ToolSpecs};
 use index::ResourceIndex;
-use root::{Root, RootError};
+use root::{Root, RootError, SizeLimit};
 use roots::Roots;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use toolyard_engine::resources::{CombinedResources, GatedResources, not_found};
 use toolyard_engine::{Engine, Resources, Severity, SourceProblem};
 use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_runtimes::builtin::{Selection, Services};
+use toolyard_runtimes::builtin::{Group, Selection, Services};
 use watcher::FileWatcher;
 
 /// A folder that the owner shares with clients.
@@ -51,6 +52,11 @@ pub struct OpenResources {
     pub resources: Arc<dyn Resources>,
     pub problems: Vec<SourceProblem>,
     index: Option<Arc<ResourceIndex>>,
+    roots: Arc<Roots>,
+    /// All built-in schemes, enabled or not.
+    builtin: Vec<(Group, Arc<dyn Resources>)>,
+    combined: Arc<CombinedResources>,
+    max_bytes: SizeLimit,
 }
 
 /// Changes that are buffered for a slow subscriber.
@@ -68,49 +74,46 @@ impl Setup {
             Error::new(ErrorKind::Unavailable, format!("resources cannot be watched: {error}"))
         })?;
         let watcher = Arc::new(watcher);
-        let (roots, mut problems) = self.open_roots();
-        let mut sources: Vec<Arc<dyn Resources>> = Vec::new();
-        let yard = self.open_yard();
+        let (max_bytes, mut problems) = (SizeLimit::from(self.max_bytes), Vec::new());
+        let yard = self.open_yard(&max_bytes);
         let index = yard.map(|yard| {
             ResourceIndex::load(Arc::new(yard), engine.clone(), watcher.clone(), changes.clone())
         });
         let index = index.map_err(|error| problems.push(problem(".", error.to_string()))).ok();
-        if let Some(index) = &index {
-            problems.extend(index.problems());
-            sources.push(index.clone());
-        }
-        sources.push(Arc::new(Roots::new(roots, watcher, changes.clone())));
-        let max = self.max_bytes;
-        sources.extend(BuiltinResources::if_enabled(
-            on,
-            Artifacts { services: services.clone(), max },
-            &changes,
-        ));
-        sources.extend(BuiltinResources::if_enabled(on, JobResults { services: services.clone() }, &changes));
-        sources.extend(BuiltinResources::if_enabled(on, ToolSpecs { services: services.clone() }, &changes));
-        let joined = Arc::new(CombinedResources::new(sources, changes));
-        let resources = Arc::new(GatedResources::new(joined, engine));
-        Ok(OpenResources { resources, problems, index })
+        problems.extend(index.iter().flat_map(|index| index.problems()));
+        let (services, max) = (|| services.clone(), max_bytes.clone());
+        let builtin = vec![
+            BuiltinResources::source(Artifacts { services: services(), max }, &changes),
+            BuiltinResources::source(JobResults { services: services() }, &changes),
+            BuiltinResources::source(ToolSpecs { services: services() }, &changes),
+        ];
+        let roots = Arc::new(Roots::new(watcher, changes.clone()));
+        let combined = Arc::new(CombinedResources::new(Vec::new(), changes));
+        let resources = Arc::new(GatedResources::new(combined.clone(), engine));
+        let mut opened = OpenResources { resources, problems, index, roots, builtin, combined, max_bytes };
+        opened.problems.extend(opened.update(self, on));
+        Ok(opened)
     }
 
     /// The problems of resource files and roots, without serving them.
     pub fn check(&self) -> Vec<SourceProblem> {
-        let mut problems = self.open_roots().1;
-        match self.open_yard() {
+        let max_bytes = SizeLimit::from(self.max_bytes);
+        let mut problems = self.open_roots(&max_bytes).1;
+        match self.open_yard(&max_bytes) {
             Ok(yard) => problems.extend(declared::load(&yard).1),
             Err(error) => problems.push(problem(".", error.to_string())),
         }
         problems
     }
 
-    fn open_yard(&self) -> Result<Root, RootError> {
-        Root::open("yard", &self.yard, &self.state, RootAccess::default(), self.max_bytes)
+    fn open_yard(&self, max_bytes: &SizeLimit) -> Result<Root, RootError> {
+        Root::open("yard", &self.yard, &self.state, RootAccess::default(), max_bytes.clone())
     }
 
-    fn open_roots(&self) -> (Vec<Arc<Root>>, Vec<SourceProblem>) {
+    fn open_roots(&self, max_bytes: &SizeLimit) -> (Vec<Arc<Root>>, Vec<SourceProblem>) {
         let (mut roots, mut problems) = (Vec::new(), Vec::new());
         for setting in &self.roots {
-            match self.open_root(setting) {
+            match self.open_root(setting, max_bytes) {
                 Ok(root) => roots.push(Arc::new(root)),
                 Err(what) => {
                     let message = format!("the root '{}' is left out: {what}", setting.name);
@@ -121,7 +124,7 @@ impl Setup {
         (roots, problems)
     }
 
-    fn open_root(&self, setting: &RootSetting) -> Result<Root, String> {
+    fn open_root(&self, setting: &RootSetting, max_bytes: &SizeLimit) -> Result<Root, String> {
         let shown = setting.path.display();
         let path = std::fs::canonicalize(self.yard.join(&setting.path));
         let path = path.map_err(|error| format!("{shown} cannot be opened: {error}"))?;
@@ -140,12 +143,26 @@ impl Setup {
                  share a separate folder"
             ));
         }
-        Root::open(&setting.name, &path, &self.state, setting.access, self.max_bytes)
+        Root::open(&setting.name, &path, &self.state, setting.access, max_bytes.clone())
             .map_err(|error| format!("{shown}: {error}"))
     }
 }
 
 impl OpenResources {
+    /// Applies other roots, another size limit and other built-in schemes; returns the problems of the roots.
+    pub fn update(&self, setup: &Setup, on: &Selection) -> Vec<SourceProblem> {
+        self.max_bytes.set(setup.max_bytes);
+        let (roots, problems) = setup.open_roots(&self.max_bytes);
+        self.roots.replace(roots);
+        let mut sources: Vec<Arc<dyn Resources>> = Vec::new();
+        sources.extend(self.index.iter().map(|index| index.clone() as Arc<dyn Resources>));
+        sources.push(self.roots.clone());
+        let enabled = self.builtin.iter().filter(|(group, _)| on.has(*group));
+        sources.extend(enabled.map(|(_, source)| source.clone()));
+        self.combined.replace_sources(sources);
+        problems
+    }
+
     /// Reads resource files again whenever they change; `on_problems` receives new problems.
     pub fn reload_on_change(&self, on_problems: impl Fn(&[SourceProblem]) + Send + Sync + 'static) {
         if let Some(index) = &self.index {

@@ -7,7 +7,7 @@ use super::shared_watches::SharedWatches;
 use super::watcher::{FileWatch, FileWatcher, WatchTarget};
 use super::{blocking, failure};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::broadcast;
 use toolyard_engine::resources::{not_found, unknown_cursor};
 use toolyard_engine::{RequestContext, RequestFuture, ResourceChange, Resources, WatchGuard};
@@ -18,7 +18,7 @@ use toolyard_protocol::{
 };
 
 pub struct Roots {
-    roots: Vec<Arc<Root>>,
+    roots: Mutex<Arc<Vec<Arc<Root>>>>,
     watcher: Arc<FileWatcher>,
     watched: Arc<SharedWatches<FileWatch>>,
     changes: broadcast::Sender<ResourceChange>,
@@ -30,34 +30,40 @@ const VARIABLE: &str = "path";
 const MAX_SUGGESTIONS: usize = 100;
 
 impl Roots {
-    pub fn new(
-        roots: Vec<Arc<Root>>,
-        watcher: Arc<FileWatcher>,
-        changes: broadcast::Sender<ResourceChange>,
-    ) -> Roots {
-        Roots { roots, watcher, watched: Arc::default(), changes }
+    pub fn new(watcher: Arc<FileWatcher>, changes: broadcast::Sender<ResourceChange>) -> Roots {
+        Roots { roots: Mutex::default(), watcher, watched: Arc::default(), changes }
+    }
+
+    /// Files that are watched already stay so until their subscribers leave.
+    pub fn replace(&self, roots: Vec<Arc<Root>>) {
+        *lock(&self.roots) = Arc::new(roots);
+    }
+
+    fn roots(&self) -> Arc<Vec<Arc<Root>>> {
+        lock(&self.roots).clone()
     }
 
     fn find(&self, uri: &str) -> Result<(Arc<Root>, FilePath), Error> {
         let address = FileUri::parse(uri).ok_or_else(|| not_found(uri))??;
-        let root = self.roots.iter().find(|root| root.name == address.root);
-        Ok((root.ok_or_else(|| not_found(uri))?.clone(), address.path))
+        let root = self.roots().iter().find(|root| root.name == address.root).cloned();
+        Ok((root.ok_or_else(|| not_found(uri))?, address.path))
     }
 
     /// Parses a cursor: `ROOT/path`, the last listed file, or `ROOT`, the next root.
-    fn start(&self, cursor: Option<&str>) -> Result<(usize, Option<FilePath>), Error> {
+    fn start(roots: &[Arc<Root>], cursor: Option<&str>) -> Result<(usize, Option<FilePath>), Error> {
         let Some(cursor) = cursor else { return Ok((0, None)) };
         let (name, path) = cursor.split_once('/').unwrap_or((cursor, ""));
-        let at = self.roots.iter().position(|root| root.name == name).ok_or_else(unknown_cursor)?;
+        let at = roots.iter().position(|root| root.name == name).ok_or_else(unknown_cursor)?;
         let path = Some(path).filter(|path| !path.is_empty());
         let path = path.map(FilePath::decode).transpose().map_err(|_| unknown_cursor())?;
         Ok((at, path))
     }
 
     async fn page(&self, cursor: Option<&str>) -> Result<Page<Resource>, Error> {
-        let (mut at, mut after) = self.start(cursor)?;
+        let roots = self.roots();
+        let (mut at, mut after) = Roots::start(&roots, cursor)?;
         let mut items = Vec::new();
-        while let Some(root) = self.roots.get(at)
+        while let Some(root) = roots.get(at)
             && items.len() < PAGE_SIZE
         {
             let (root, from, left) = (root.clone(), after.take(), PAGE_SIZE - items.len());
@@ -74,13 +80,17 @@ impl Roots {
                 None => at += 1,
             }
         }
-        let next = self.roots.get(at).map(|root| root.name.clone());
+        let next = roots.get(at).map(|root| root.name.clone());
         Ok(Page { items, next, cache_policy: CachePolicy::default() })
     }
 
     fn template(root: &Root) -> String {
         format!("{SCHEME}{}/{{+{VARIABLE}}}", root.name)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn resource(root: &str, path: FilePath, size: u64) -> Resource {
@@ -114,7 +124,7 @@ fn forbidden(root: &Root, act: &str, key: &str) -> Error {
 
 impl Resources for Roots {
     fn is_available(&self) -> bool {
-        !self.roots.is_empty()
+        !self.roots().is_empty()
     }
 
     fn claims(&self, uri: &str) -> bool {
@@ -144,7 +154,7 @@ impl Resources for Roots {
         };
         // There are few roots: one page holds them all.
         Box::pin(std::future::ready(match cursor {
-            None => Ok(Page::whole(self.roots.iter().map(template).collect())),
+            None => Ok(Page::whole(self.roots().iter().map(template).collect())),
             Some(_) => Err(unknown_cursor()),
         }))
     }
@@ -194,7 +204,7 @@ impl Resources for Roots {
         _: RequestContext<'a>,
     ) -> RequestFuture<'a, Completion> {
         Box::pin(async move {
-            let root = self.roots.iter().find(|root| Roots::template(root) == uri).cloned();
+            let root = self.roots().iter().find(|root| Roots::template(root) == uri).cloned();
             let root = root.ok_or_else(|| not_found(uri))?;
             if completing.argument != VARIABLE {
                 return Err(Error::new(ErrorKind::InvalidInput, "the template has no such variable")

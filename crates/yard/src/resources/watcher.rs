@@ -6,6 +6,7 @@ use super::root::{IfMissing, Root, RootError};
 use crate::watch::inotify::{Inotify, WatchDescriptor};
 use crate::watch::mounts;
 use crate::watch::sleep::{Wake, sleep};
+use rustix::fs::inotify::ReadFlags;
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -160,7 +161,7 @@ impl Shared {
         let mut any = false;
         let drained = inotify.drain(|event| {
             any = true;
-            if event.mask & libc::IN_Q_OVERFLOW != 0 {
+            if event.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 touched.extend(state.items.keys());
             } else if let Some(items) = state.folders.get(&event.folder) {
                 let concerned = items.iter().filter(|id| {

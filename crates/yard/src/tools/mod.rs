@@ -39,10 +39,17 @@ use toolyard_sandbox::Launcher;
 use walk::{FileFormat, ToolFile};
 
 /// Limits of tools that state none, per file format.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Defaults {
     pub pack: Limits,
     pub manifest: Limits,
+}
+
+/// Settings of the yard that decide how a tool file is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadSettings {
+    pub defaults: Defaults,
+    pub sandbox_policy: SandboxPolicy,
 }
 
 /// Loads the tools and prompts of a yard.
@@ -51,8 +58,8 @@ pub struct Loader {
     pub state: PathBuf,
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
-    pub defaults: Defaults,
-    pub sandbox_policy: SandboxPolicy,
+    /// For the files read from now on.
+    settings: Mutex<LoadSettings>,
     pub clients: Arc<Clients>,
     pub secrets: Arc<Secrets>,
     load_cache: Mutex<LoadCache>,
@@ -117,14 +124,25 @@ impl Loader {
             state,
             host,
             launcher,
-            defaults,
-            sandbox_policy,
+            settings: Mutex::new(LoadSettings { defaults, sandbox_policy }),
             clients,
             secrets,
             load_cache,
             limiters,
             packs,
         }
+    }
+
+    /// If the settings differ, the next load reads every file again.
+    pub fn set_settings(&self, settings: LoadSettings) {
+        let before = std::mem::replace(&mut *lock(&self.settings), settings);
+        if before != settings {
+            *lock(&self.load_cache) = LoadCache::default();
+        }
+    }
+
+    pub(crate) fn settings(&self) -> LoadSettings {
+        *lock(&self.settings)
     }
 
     /// The limiter of a tool: that of its earlier version while the declared limits are equal.

@@ -75,9 +75,10 @@ impl ToolReader<'_> {
                 vec!["it runs without a sandbox: its file says 'sandbox: none'".to_owned()],
             ));
         }
-        let machine = self.loader.launcher.sandbox_level().min(self.loader.sandbox_policy.level);
+        let policy = self.loader.settings().sandbox_policy;
+        let machine = self.loader.launcher.sandbox_level().min(policy.level);
         let Some(why) = request.unsupported_reason(machine) else { return Some((machine, Vec::new())) };
-        if self.loader.sandbox_policy.when_unavailable == WhenUnavailable::Run {
+        if policy.when_unavailable == WhenUnavailable::Run {
             let note = format!("it runs without the sandbox it asks for, as toolyard.toml allows: {why}");
             return Some((SandboxLevel::None, vec![note]));
         }
@@ -88,7 +89,7 @@ impl ToolReader<'_> {
 }
 
 /// The sandbox settings of the whole yard.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SandboxPolicy {
     /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,

@@ -21,7 +21,7 @@ pub fn read(node: &Node, context: FileContext<'_>) -> Result<Checked, Vec<Proble
     let kind = ToolReader::kind(&mut fields, "kind", FileFormat::Toolpack);
     let mut shared = shared_fields::read(&mut fields, "title", SandboxRequest::pack());
     shared.env = shared_fields::env(&mut fields, "env");
-    let mut limits = context.loader.defaults.pack;
+    let mut limits = context.loader.settings().defaults.pack;
     limits.timeout = timeout(&mut fields, "timeoutMs", default_timeout(shared.timing, limits.timeout));
     if let Some(mut map) = fields.map("limits") {
         limits.input = bytes(&mut map, "input", limits.input);

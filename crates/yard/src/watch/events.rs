@@ -2,10 +2,12 @@
 
 use super::inotify::{Event, Inotify, WatchDescriptor};
 use super::sleep::{Wake, sleep};
-use super::{RECHECK_DELAY, WaitResult, mounts, polling};
+use super::{RECHECK_DELAY, WaitResult, WatchOptions, mounts, polling};
 use crate::tools::Loaded;
 use crate::tools::changes::Changes;
+use crate::tools::stamp::Stamps;
 use crate::tools::walk::{format_of, is_ignored};
+use rustix::fs::inotify::ReadFlags;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,6 +20,7 @@ pub struct Events {
     inotify: Inotify,
     root: PathBuf,
     ignore: Option<PathBuf>,
+    config: Option<PathBuf>,
     interests: HashMap<WatchDescriptor, Interest>,
     /// The yard itself is missing; no event reports its return, so it is polled.
     root_missing: bool,
@@ -39,10 +42,11 @@ struct Interest {
 }
 
 impl Events {
-    pub fn new(root: &Path, ignore: Option<PathBuf>) -> io::Result<Events> {
+    pub fn new(root: &Path, options: &WatchOptions) -> io::Result<Events> {
         let inotify = Inotify::new()?;
-        let (interests, changes) = (HashMap::new(), Changes::Everywhere);
-        Ok(Events { inotify, root: root.to_owned(), ignore, interests, root_missing: false, changes })
+        let (interests, changes, root) = (HashMap::new(), Changes::Everywhere, root.to_owned());
+        let WatchOptions { ignore, config, .. } = options.clone();
+        Ok(Events { inotify, root, ignore, config, interests, root_missing: false, changes })
     }
 
     /// The paths that the next load must check.
@@ -57,6 +61,9 @@ impl Events {
         let mut builder = WatchSetBuilder { events: self, folders, interests, unwatched: Vec::new() };
         let root_missing = builder.folder(&self.root)?.is_none();
         builder.name(&self.root, "tools".as_ref())?;
+        if let Some(config) = &self.config {
+            builder.files(&Stamps::of(config.clone()))?;
+        }
         for folder in &loaded.folders {
             if let Some(interest) = builder.folder(&self.root.join(folder))? {
                 interest.tools = true;
@@ -117,7 +124,7 @@ impl Events {
         inotify.drain(|event| {
             // Events may still arrive for a folder whose watch was removed.
             let interest = interests.get(&event.folder);
-            if event.mask & libc::IN_Q_OVERFLOW != 0 {
+            if event.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 (any, *changes) = (true, Changes::Everywhere);
             } else if let Some(interest) = interest.filter(|interest| interest.includes(&event)) {
                 any = true;
@@ -131,7 +138,7 @@ impl Events {
 impl Interest {
     /// An event without a name is about the folder itself: it was removed, or its permissions changed.
     fn includes(&self, event: &Event<'_>) -> bool {
-        let (name, folder) = (event.name, event.mask & libc::IN_ISDIR != 0);
+        let (name, folder) = (event.name, event.flags.contains(ReadFlags::ISDIR));
         if name.is_empty() || self.names.contains(name) {
             return true;
         }
@@ -159,7 +166,7 @@ struct WatchSetBuilder<'e> {
 }
 
 impl WatchSetBuilder<'_> {
-    fn files(&mut self, stamps: &crate::tools::stamp::Stamps) -> Result<(), String> {
+    fn files(&mut self, stamps: &Stamps) -> Result<(), String> {
         for (path, is_folder) in stamps.paths() {
             if !path.starts_with(&self.events.root) {
                 self.unwatched.push(path.to_owned());

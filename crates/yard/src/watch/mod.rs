@@ -34,10 +34,14 @@ pub struct WatchOptions {
     pub polling: bool,
     /// A folder that is never watched: the state folder.
     pub ignore: Option<PathBuf>,
+    /// A file directly in the yard whose change causes a load too: the configuration.
+    pub config: Option<PathBuf>,
 }
 
 /// What the watcher reports.
 pub enum WatchEvent {
+    /// A load follows, which uses the settings that the loader has after this.
+    Loading,
     /// The yard as it is now: sent at the start, after each change and after each recheck.
     Loaded(Loaded),
     /// inotify cannot be used, for this reason; the watcher polls every half second.
@@ -58,9 +62,10 @@ impl Watcher {
         each: impl FnMut(WatchEvent) + Send + 'static,
     ) -> io::Result<Watcher> {
         let (stop, stopped) = UnixStream::pair()?;
-        let backend =
-            if options.polling { Ok(None) } else { Events::new(&loader.root, options.ignore).map(Some) };
-        let mut watch = Watch { loader, backend: WatchBackend::Polling(Polling::default()), stopped, each };
+        let backend = if options.polling { Ok(None) } else { Events::new(&loader.root, &options).map(Some) };
+        let config = options.config;
+        let backend_so_far = WatchBackend::Polling(Polling::default());
+        let mut watch = Watch { loader, config, backend: backend_so_far, stopped, each };
         std::thread::Builder::new().name("yard-watch".to_owned()).spawn(move || {
             match backend {
                 Ok(Some(events)) => watch.backend = WatchBackend::Events(events),
@@ -75,6 +80,7 @@ impl Watcher {
 
 struct Watch<F> {
     loader: Arc<Loader>,
+    config: Option<PathBuf>,
     backend: WatchBackend,
     stopped: UnixStream,
     each: F,
@@ -99,6 +105,10 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
     fn run(&mut self) {
         let mut pause = Duration::ZERO;
         loop {
+            if let WatchBackend::Polling(polling) = &mut self.backend {
+                polling.reset(self.config.as_deref());
+            }
+            (self.each)(WatchEvent::Loading);
             let changes = match &self.backend {
                 WatchBackend::Events(events) => events.changes(),
                 WatchBackend::Polling(_) => &Changes::Everywhere,
@@ -128,10 +138,7 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
     fn update_watches(&mut self, loaded: &Loaded) -> bool {
         let looked = match &mut self.backend {
             WatchBackend::Events(events) => events.update_watches(loaded),
-            WatchBackend::Polling(polling) => {
-                polling.reset();
-                Ok(false)
-            }
+            WatchBackend::Polling(_) => Ok(false),
         };
         looked.unwrap_or_else(|reason| {
             self.fall_back(reason);
@@ -142,7 +149,9 @@ impl<F: FnMut(WatchEvent)> Watch<F> {
     fn wait(&mut self, due: Option<Duration>) -> WaitResult {
         match &mut self.backend {
             WatchBackend::Events(events) => events.wait(&self.stopped, due),
-            WatchBackend::Polling(polling) => polling.wait(&self.loader, &self.stopped, due),
+            WatchBackend::Polling(polling) => {
+                polling.wait(&self.loader, self.config.as_deref(), &self.stopped, due)
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 //! File systems whose inotify events do not cover changes made elsewhere.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// By the `f_type` of `statfs`. An overlay reports changes made through the mount; writing to its lower layer
@@ -27,17 +25,8 @@ const FILESYSTEMS_WITHOUT_EVENTS: &[(u32, &str)] = &[
 
 /// The kind of file system `folder` is on, if it must be polled.
 pub fn filesystem_without_events(folder: &Path) -> Option<&'static str> {
-    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; `path` ends with NUL.
-    let (result, stat) = unsafe {
-        let mut stat: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &mut stat), stat)
-    };
-    if result != 0 {
-        return None;
-    }
     // The field is signed and of another width on some systems; the number is in its lower half.
-    name_of(stat.f_type as u32)
+    name_of(rustix::fs::statfs(folder).ok()?.f_type as u32)
 }
 
 fn name_of(kind: u32) -> Option<&'static str> {

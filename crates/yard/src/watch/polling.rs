@@ -2,8 +2,9 @@
 
 use super::WaitResult;
 use super::sleep::{Wake, sleep};
-use crate::tools::Loader;
+use crate::tools::{Loader, read_bounded};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub const INTERVAL: Duration = Duration::from_millis(500);
@@ -12,15 +13,23 @@ pub const INTERVAL: Duration = Duration::from_millis(500);
 pub struct Polling {
     /// How the files differed from the loaded state at the last poll.
     last: Option<u64>,
+    /// The configuration file as it was before the last load or at the last poll.
+    config: Option<Vec<u8>>,
 }
 
 impl Polling {
-    /// Call after a load: the files equal the loaded state.
-    pub fn reset(&mut self) {
-        self.last = None;
+    /// Call before a load, which makes the loaded state equal to the files.
+    pub fn reset(&mut self, config: Option<&Path>) {
+        (self.last, self.config) = (None, content(config));
     }
 
-    pub fn wait(&mut self, loader: &Loader, stopped: &UnixStream, due: Option<Duration>) -> WaitResult {
+    pub fn wait(
+        &mut self,
+        loader: &Loader,
+        config: Option<&Path>,
+        stopped: &UnixStream,
+        due: Option<Duration>,
+    ) -> WaitResult {
         let end = due.map(|due| Instant::now() + due);
         loop {
             let left =
@@ -28,9 +37,9 @@ impl Polling {
             if let Wake::Stop = sleep(stopped, None, Some(left)) {
                 return WaitResult::Stop;
             }
-            let now = loader.difference();
-            if now != self.last {
-                self.last = now;
+            let (now, config) = (loader.difference(), content(config));
+            if now != self.last || config != self.config {
+                (self.last, self.config) = (now, config);
                 return WaitResult::Changed;
             }
             if end.is_some_and(|end| end <= Instant::now()) {
@@ -38,4 +47,9 @@ impl Polling {
             }
         }
     }
+}
+
+/// The file is small, and its stamp would not show a second change within the granularity of its times.
+fn content(config: Option<&Path>) -> Option<Vec<u8>> {
+    config.and_then(|config| read_bounded(config).ok())
 }

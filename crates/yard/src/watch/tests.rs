@@ -25,7 +25,11 @@ impl Watching {
     fn start(folder: Folder, polling: bool) -> Watching {
         let registry = Arc::new(Registry::default());
         let (sender, loads) = channel();
-        let options = WatchOptions { polling, ignore: Some(folder.path.join(".toolyard")) };
+        let options = WatchOptions {
+            polling,
+            ignore: Some(folder.path.join(".toolyard")),
+            config: Some(folder.path.join("toolyard.toml")),
+        };
         let target = registry.clone();
         let watcher = Watcher::start(Arc::new(folder.loader()), options, move |event| match event {
             WatchEvent::Loaded(loaded) => {
@@ -33,6 +37,7 @@ impl Watching {
                 target.update(loaded.into_snapshot());
                 let _ = sender.send(read);
             }
+            WatchEvent::Loading => {}
             // The temporary folder is expected to support inotify.
             WatchEvent::Polling(reason) => assert!(polling, "{reason}"),
         });
@@ -84,6 +89,42 @@ fn each_way(name: &str, test: impl Fn(Watching)) {
         watching.becomes("a=one !0");
         test(watching);
     }
+}
+
+#[test]
+fn a_change_of_the_configuration_causes_a_load_and_no_file_is_read_for_it() {
+    each_way("configuration", |watching| {
+        watching.rest();
+        let file = watching.path("toolyard.toml");
+        // The second has the size of the first, and follows at once.
+        for content in ["a = 1", "a = 2", "a = 2, and more"] {
+            fs::write(&file, content).unwrap();
+            assert_eq!(watching.loads.recv_timeout(SECOND), Ok(0), "{content}");
+        }
+        watching.rest();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(watching.loads.recv_timeout(SECOND), Ok(0), "removed");
+        watching.rest();
+        fs::write(watching.path("other.toml"), "a = 1").unwrap();
+        assert!(watching.loads.recv_timeout(SECOND).is_err(), "another file in the same folder");
+    });
+}
+
+#[test]
+fn other_settings_read_every_file_again_once() {
+    let folder = Folder::new("settings");
+    folder.write("tools/a.tool.yaml", &echo("a", "one"));
+    let loader = folder.loader();
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!((loader.load().read, loader.load().read), (1, 0));
+    let mut settings = loader.settings();
+    loader.set_settings(settings);
+    assert_eq!(loader.load().read, 0, "the same settings");
+    settings.defaults.pack.output = 77;
+    loader.set_settings(settings);
+    let loaded = loader.load();
+    assert_eq!((loaded.read, loaded.candidates[0].entry.spec.limits.output), (1, 77));
+    assert_eq!(loader.load().read, 0);
 }
 
 #[test]
@@ -261,7 +302,7 @@ fn files_that_are_no_business_of_ours_cause_no_load() {
 fn a_lost_event_queue_means_looking_at_everything() {
     let folder = Folder::new("overflow");
     folder.write("tools/a.tool.yaml", &echo("a", "one"));
-    let mut events = Events::new(&folder.path, None).unwrap();
+    let mut events = Events::new(&folder.path, &WatchOptions::default()).unwrap();
     assert_eq!(events.update_watches(&folder.loader().load()), Ok(true));
     let (_stop, stopped) = UnixStream::pair().unwrap();
     let mut wait = || events.wait(&stopped, Some(Duration::from_millis(20)));
@@ -286,7 +327,7 @@ fn a_change_is_told_with_its_place() {
     folder.write("tools/x/b.tool.yaml", "id: b\nkind: cli\nentry: [sh, ./run/b.sh]\n");
     folder.write("run/b.sh", "echo 1");
     let (_stop, stopped) = UnixStream::pair().unwrap();
-    let mut events = Events::new(&folder.path, None).unwrap();
+    let mut events = Events::new(&folder.path, &WatchOptions::default()).unwrap();
     assert_eq!(*events.changes(), Changes::Everywhere, "nothing is known yet");
     for (n, (expected, change)) in [
         (

@@ -93,7 +93,7 @@ impl Yard {
             yard.write(&yard.changing(tool), "");
             yard.set(&[tool], |_| yard.state_of(tool, 0), || yard.write_all(tool));
         }
-        let options = WatchOptions { polling, ignore: Some(yard.state()) };
+        let options = WatchOptions { polling, ignore: Some(yard.state()), config: None };
         let (target, updates) = (yard.engine.clone(), yard.updates.clone());
         let watcher = Watcher::start(Arc::new(yard.loader()), options, move |event| {
             if let WatchEvent::Loaded(loaded) = event {

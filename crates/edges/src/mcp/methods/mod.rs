@@ -26,27 +26,27 @@ pub(super) async fn dispatch(
     client: Client<'_>,
     request: &Request,
 ) -> Option<Result<Vec<u8>, Failure>> {
-    let server_capabilities = mcp.server_capabilities;
+    let server_capabilities = || mcp.server_capabilities();
     let Request { id, method, params } = request;
     let revision = client.revision;
     Some(match method.as_str() {
         "tools/list" => tool_list::list(&mcp.engine.registry.snapshot(), id, params, revision),
         "server/discover" if revision.is_stateless() => {
-            Ok(initialize::write_discover(id, revision, server_capabilities, tool_list::LIST_CACHE_HINT))
+            Ok(initialize::write_discover(id, revision, server_capabilities(), tool_list::LIST_CACHE_HINT))
         }
-        "completion/complete" if server_capabilities.prompts || server_capabilities.resources => {
+        "completion/complete" if server_capabilities().prompts || server_capabilities().resources => {
             complete(mcp, client, request).await
         }
-        "prompts/list" | "prompt/list" if server_capabilities.prompts => {
+        "prompts/list" | "prompt/list" if server_capabilities().prompts => {
             list_prompts(mcp, client, request).await
         }
-        "prompt/call" if server_capabilities.prompts => call_prompt(client, request),
+        "prompt/call" if server_capabilities().prompts => call_prompt(client, request),
         "resources/list"
         | "resources/templates/list"
         | "resources/template"
         | "resources/write"
         | "resources/delete"
-            if server_capabilities.resources =>
+            if server_capabilities().resources =>
         {
             handle_resources(mcp, client, request).await
         }
@@ -56,7 +56,7 @@ pub(super) async fn dispatch(
 
 async fn list_prompts(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     let cursor = lists::read_cursor(&request.params)?;
-    let page = mcp.services.prompts.list(cursor.as_deref(), context(client, request)).await;
+    let page = mcp.services.prompts.list(cursor.as_deref(), context(client.identity, request)).await;
     let page = page.map_err(|error| failure(&error, client, None))?;
     Ok(prompts::write_list(&request.id, client.revision, &page))
 }
@@ -70,7 +70,7 @@ fn call_prompt(client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure
 }
 
 async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
-    let (service, context) = (&mcp.services.resources, context(client, request));
+    let (service, context) = (&mcp.services.resources, context(client.identity, request));
     let Request { id, method, params } = request;
     let to_failure = |error: Error| failure(&error, client, None);
     match method.as_str() {
@@ -86,23 +86,27 @@ async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> R
                 .map_err(to_failure)?;
             Ok(resources::write_templates(id, client.revision, &page))
         }
-        "resources/write" => {
-            let part = resources::read_part(params)?;
-            let uri = part.uri.clone();
-            service.write(part, context).await.map_err(|error| failure(&error, client, Some(&uri)))?;
-            Ok(result::empty(id, client.revision))
-        }
         _ => {
-            let uri = params.required_text("uri")?;
-            service.delete(&uri, context).await.map_err(|error| failure(&error, client, Some(&uri)))?;
+            change_resource(mcp, client, request).await?;
             Ok(result::empty(id, client.revision))
         }
     }
 }
 
+/// `resources/write` and `resources/delete`.
+pub(super) async fn change_resource(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<(), Failure> {
+    let (service, context) = (&mcp.services.resources, context(client.identity, request));
+    let uri = request.params.required_text("uri")?;
+    let changed = match request.method.as_str() {
+        "resources/write" => service.write(resources::read_part(&request.params)?, context).await,
+        _ => service.delete(&uri, context).await,
+    };
+    changed.map_err(|error| failure(&error, client, Some(&uri)))
+}
+
 async fn complete(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<Vec<u8>, Failure> {
     let (subject, completing) = completion::read(&request.params)?;
-    let context = context(client, request);
+    let context = context(client.identity, request);
     let found: Result<Completion, Error> = match &subject {
         CompletionTarget::Prompt(name) => mcp.services.prompts.complete(name, completing, context).await,
         CompletionTarget::Template(uri) => mcp.services.resources.complete(uri, completing, context).await,
@@ -115,11 +119,8 @@ fn failure(error: &Error, client: Client<'_>, uri: Option<&str>) -> Failure {
     Failure::of(error, client.revision, uri)
 }
 
-fn context<'a>(client: Client<'a>, request: &Request) -> RequestContext<'a> {
-    RequestContext {
-        identity: client.identity,
-        edge: Edge::Mcp,
-        trace: meta::trace(&request.params),
-        caller: &NoopCaller,
-    }
+/// The context of a request that neither asks nor reports progress.
+pub(super) fn context<'a>(identity: &'a Identity, request: &Request) -> RequestContext<'a> {
+    let trace = meta::trace(&request.params);
+    RequestContext { identity, edge: Edge::Mcp, trace, caller: &NoopCaller }
 }

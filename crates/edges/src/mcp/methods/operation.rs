@@ -39,15 +39,15 @@ pub(in crate::mcp) enum OperationResult {
 impl Operation {
     /// `None` when the method is not one of these, or its service is not available.
     pub fn read(mcp: &Mcp, request: &Request) -> Option<Result<Operation, Failure>> {
-        let (server_capabilities, params) = (mcp.server_capabilities, &request.params);
+        let params = &request.params;
         Some(match request.method.as_str() {
             "tools/call" => tools::read_call(params)
                 .map(|call| Operation::Call { tool: call.name, arguments: call.arguments })
                 .map_err(Failure::params),
-            "prompts/get" if server_capabilities.prompts => prompts::read_get(params)
+            "prompts/get" if mcp.server_capabilities().prompts => prompts::read_get(params)
                 .map(|(name, arguments)| Operation::Prompt { name, arguments })
                 .map_err(Failure::params),
-            "resources/read" if server_capabilities.resources => {
+            "resources/read" if mcp.server_capabilities().resources => {
                 params.required_text("uri").map(|uri| Operation::Read { uri }).map_err(Failure::params)
             }
             _ => return None,

@@ -5,13 +5,13 @@ use crate::mcp::send_queue::SendQueue;
 use crate::mcp::session::Session;
 use crate::mcp::session::outbox::Outbox;
 use crate::mcp::stateless::question_not_supported;
-use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use toolyard_protocol::{
     Caller, Error, ErrorKind, InputFuture, InputRequest, InputResponse, LogLine, Payload, Progress,
 };
-use toolyard_wire::jsonrpc::RequestId;
+use toolyard_wire::jsonrpc::{Request, RequestId};
+use toolyard_wire::mcp::meta::ProgressReports;
 use toolyard_wire::mcp::{input_requests, notifications};
 
 /// Where messages other than the response go.
@@ -28,14 +28,12 @@ pub(in crate::mcp) enum MessageSink {
 pub(in crate::mcp) struct SessionCaller {
     session: Arc<Session>,
     out: MessageSink,
-    token: Option<Bytes>,
-    last_progress: Mutex<f64>,
+    progress: Mutex<ProgressReports>,
 }
 
 impl SessionCaller {
-    /// `token` is the client's raw progress token.
-    pub fn new(session: Arc<Session>, out: MessageSink, token: Option<Bytes>) -> SessionCaller {
-        SessionCaller { session, out, token, last_progress: Mutex::new(f64::NEG_INFINITY) }
+    pub fn new(session: Arc<Session>, out: MessageSink, request: &Request) -> SessionCaller {
+        SessionCaller { session, out, progress: Mutex::new(ProgressReports::read(&request.params)) }
     }
 
     async fn ask_client(&self, question: InputRequest) -> Result<InputResponse, Error> {
@@ -74,12 +72,10 @@ impl SessionCaller {
 
 impl Caller for SessionCaller {
     fn progress(&self, progress: Progress) {
-        let Some(token) = &self.token else { return };
-        let mut last = lock(&self.last_progress);
-        // MCP requires progress to increase.
-        if progress.done > *last {
-            *last = progress.done;
-            self.out.try_send(notifications::progress(token, &progress, self.session.handshake.revision));
+        // Locked while it is sent, so that reports stay in order.
+        let mut reports = lock(&self.progress);
+        if let Some(message) = reports.next(&progress, self.session.handshake.revision) {
+            self.out.try_send(message);
         }
     }
 

@@ -2,9 +2,10 @@
 //! other session.
 
 use crate::mcp::Mcp;
-use crate::mcp::methods::operation::{self, Operation, OperationResult, Requester};
+use crate::mcp::methods::operation::OperationResult;
+use crate::mcp::methods::{self, Client, context};
 use crate::mcp::session::Session;
-use crate::mcp::session::caller::{MessageSink, SessionCaller};
+use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::dispatch;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use toolyard_protocol::{Edge, Error, ErrorKind, NoopCaller, Page};
 use toolyard_wire::jsonrpc::{Request, Response};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::v1::{self, REVISION, ResourceAction, ResourceRef};
-use toolyard_wire::mcp::{meta, prompts, resources, tools};
+use toolyard_wire::mcp::{prompts, resources, tools};
 
 /// The method that ends a subscription in the 1.0 dialect.
 pub(super) const UNSUBSCRIBED: &str = "notification/resources/unsubscribed";
@@ -27,28 +28,30 @@ pub(super) async fn handle_request(
     request: &Request,
     out: MessageSink,
 ) -> Result<Vec<u8>, Failure> {
-    let server_capabilities = mcp.server_capabilities;
+    let server_capabilities = || mcp.server_capabilities();
     match request.method.as_str() {
         "tools/list" => Ok(list_tools(mcp, request)),
-        "prompt/list" | "prompts/list" if server_capabilities.prompts => {
+        "prompt/list" | "prompts/list" if server_capabilities().prompts => {
             list_prompts(mcp, session, request).await
         }
         "tools/call" => run_operation(mcp, session, request, out).await,
-        "resources/read" if server_capabilities.resources => run_operation(mcp, session, request, out).await,
+        "resources/read" if server_capabilities().resources => {
+            run_operation(mcp, session, request, out).await
+        }
         "resources/list" | "resources/template" | "resources/templates/list"
-            if server_capabilities.resources =>
+            if server_capabilities().resources =>
         {
             list_resources(mcp, session, request).await
         }
-        "resources/write" | "resources/delete" if server_capabilities.resources => {
+        "resources/write" | "resources/delete" if server_capabilities().resources => {
             write_or_delete(mcp, session, request).await
         }
-        "resources/subscribe" if server_capabilities.resources => {
+        "resources/subscribe" if server_capabilities().resources => {
             let subject = ResourceRef::read(&request.params)?;
             dispatch::subscribe_session(mcp, session, request, subject.uri.clone()).await?;
             Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Subscribed))
         }
-        "resources/unsubscribe" | UNSUBSCRIBED if server_capabilities.resources => {
+        "resources/unsubscribe" | UNSUBSCRIBED if server_capabilities().resources => {
             let subject = ResourceRef::read(&request.params)?;
             session.unsubscribe(&subject.uri);
             Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Unsubscribed))
@@ -83,23 +86,26 @@ fn list_tools(mcp: &Mcp, request: &Request) -> Vec<u8> {
 
 async fn list_prompts(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let service = &mcp.services.prompts;
-    let found =
-        collect_pages(async |cursor| service.list(cursor.as_deref(), context(session, request)).await)
-            .await?;
+    let found = collect_pages(async |cursor| {
+        service.list(cursor.as_deref(), context(&session.identity, request)).await
+    })
+    .await?;
     Ok(v1::write_list(&request.id, &found, |out, prompt| prompts::push_prompt(out, REVISION, prompt)))
 }
 
 async fn list_resources(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let (service, id) = (&mcp.services.resources, &request.id);
     if request.method == "resources/list" {
-        let found =
-            collect_pages(async |cursor| service.list(cursor.as_deref(), context(session, request)).await)
-                .await?;
+        let found = collect_pages(async |cursor| {
+            service.list(cursor.as_deref(), context(&session.identity, request)).await
+        })
+        .await?;
         return Ok(v1::write_list(id, &found, |out, item| resources::push_resource(out, REVISION, item)));
     }
-    let found =
-        collect_pages(async |cursor| service.templates(cursor.as_deref(), context(session, request)).await)
-            .await?;
+    let found = collect_pages(async |cursor| {
+        service.templates(cursor.as_deref(), context(&session.identity, request)).await
+    })
+    .await?;
     Ok(v1::write_list(id, &found, |out, item| resources::push_template(out, REVISION, item)))
 }
 
@@ -126,14 +132,11 @@ where
 }
 
 async fn write_or_delete(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
-    let (service, context) = (&mcp.services.resources, context(session, request));
     let subject = ResourceRef::read(&request.params)?;
-    let (changed, done) = if request.method == "resources/write" {
-        (service.write(resources::read_part(&request.params)?, context).await, ResourceAction::Written)
-    } else {
-        (service.delete(&subject.uri, context).await, ResourceAction::Deleted)
-    };
-    changed.map_err(|error| Failure::of(&error, REVISION, Some(&subject.uri)))?;
+    let client = Client { identity: &session.identity, revision: REVISION };
+    methods::change_resource(mcp, client, request).await?;
+    let written = request.method == "resources/write";
+    let done = if written { ResourceAction::Written } else { ResourceAction::Deleted };
     Ok(v1::write_action_result(&request.id, &subject, done))
 }
 
@@ -143,19 +146,11 @@ async fn run_operation(
     request: &Request,
     out: MessageSink,
 ) -> Result<Vec<u8>, Failure> {
-    let operation =
-        Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(&request.method))??;
-    let uri = operation.subject().0.to_owned();
-    let requester = Requester::new(session.identity.clone(), REVISION, false, request);
-    let caller = SessionCaller::new(session.clone(), out, meta::progress_token(&request.params));
-    Ok(match operation::run(mcp, operation, &requester, &caller).await {
+    Ok(match dispatch::run_operation(mcp, session, request, out).await? {
         OperationResult::Outcome(outcome) => v1::write_outcome(&request.id, &outcome),
-        OperationResult::ReadResult(reading) => v1::write_read_result(&request.id, &uri, &reading),
+        OperationResult::ReadResult(reading) => {
+            v1::write_read_result(&request.id, &request.params.required_text("uri")?, &reading)
+        }
         result => result.write(&request.id, REVISION).1,
     })
-}
-
-fn context<'a>(session: &'a Session, request: &Request) -> RequestContext<'a> {
-    let trace = meta::trace(&request.params);
-    RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller }
 }

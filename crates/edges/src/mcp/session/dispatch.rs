@@ -1,16 +1,15 @@
 //! Dispatches the messages of a session, 2024-11-05 to 2025-11-25, independent of the transport.
 
-use crate::mcp::methods::operation::{self, Operation, Requester};
+use crate::mcp::methods::operation::{self, Operation, OperationResult, Requester};
 use crate::mcp::methods::{self, Client};
 use crate::mcp::session::Session;
 use crate::mcp::session::caller::{MessageSink, SessionCaller};
 use crate::mcp::{Mcp, session::dialect_v1};
 use std::sync::Arc;
-use toolyard_engine::RequestContext;
-use toolyard_protocol::{Edge, LogLevel, NoopCaller};
-use toolyard_wire::jsonrpc::{Notification, Request, RequestId, Response};
+use toolyard_protocol::LogLevel;
+use toolyard_wire::jsonrpc::{Notification, Request, Response};
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{meta, result};
+use toolyard_wire::mcp::{notifications, result};
 
 /// The response to one request.
 pub(in crate::mcp) async fn handle_request(
@@ -40,7 +39,7 @@ pub(in crate::mcp) async fn handle_standard(
         "initialize" => Err(Failure::request(200, "this session is already initialized")),
         "logging/setLevel" => set_level(session, request),
         "resources/subscribe" | "resources/unsubscribe" | dialect_v1::UNSUBSCRIBED
-            if mcp.server_capabilities.resources =>
+            if mcp.server_capabilities().resources =>
         {
             subscribe(mcp, session, request).await
         }
@@ -48,7 +47,7 @@ pub(in crate::mcp) async fn handle_standard(
             let client = Client { identity: &session.identity, revision };
             match methods::dispatch(mcp, client, request).await {
                 Some(answered) => answered,
-                None => run_operation(mcp, session, request, out).await,
+                None => Ok(run_operation(mcp, session, request, out).await?.write(&request.id, revision).1),
             }
         }
     }
@@ -61,9 +60,7 @@ pub(in crate::mcp) fn is_long_running(method: &str) -> bool {
 
 pub(in crate::mcp) fn handle_notification(session: &Session, notification: &Notification) {
     // The others (initialized, roots changed, progress of our requests) need no action.
-    if notification.method == "notifications/cancelled"
-        && let Some(id) = notification.params.get("requestId").and_then(|raw| RequestId::parse(&raw))
-    {
+    if let Some(id) = notifications::read_cancelled(notification) {
         session.calls.cancel(&id);
     }
 }
@@ -85,19 +82,19 @@ pub(in crate::mcp) fn handle_response(session: &Session, response: Response) -> 
     None
 }
 
-async fn run_operation(
+/// Calls a tool, gets a prompt or reads a resource.
+pub(in crate::mcp) async fn run_operation(
     mcp: &Mcp,
     session: &Arc<Session>,
     request: &Request,
     out: MessageSink,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<OperationResult, Failure> {
     let operation =
         Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(&request.method))??;
     let revision = session.handshake.revision;
     let requester = Requester::new(session.identity.clone(), revision, false, request);
-    let caller = SessionCaller::new(session.clone(), out, meta::progress_token(&request.params));
-    let result = operation::run(mcp, operation, &requester, &caller).await;
-    Ok(result.write(&request.id, revision).1)
+    let caller = SessionCaller::new(session.clone(), out, request);
+    Ok(operation::run(mcp, operation, &requester, &caller).await)
 }
 
 fn set_level(session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
@@ -125,9 +122,7 @@ pub(in crate::mcp) async fn subscribe_session(
     request: &Request,
     uri: String,
 ) -> Result<(), Failure> {
-    let trace = meta::trace(&request.params);
-    let context = RequestContext { identity: &session.identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
-    let watch = mcp.services.resources.watch(&uri, context).await;
+    let watch = mcp.services.resources.watch(&uri, methods::context(&session.identity, request)).await;
     let watch = watch.map_err(|error| Failure::of(&error, session.handshake.revision, Some(&uri)))?;
     if !session.subscribe(uri, watch, request.id.clone()) {
         return Err(Failure::request(200, "this session has too many subscriptions"));

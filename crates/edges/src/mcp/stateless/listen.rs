@@ -1,20 +1,21 @@
 //! `subscriptions/listen`: a stream of notifications for a stateless client.
 
+use crate::mcp::Mcp;
 use crate::mcp::methods::changes::Change;
+use crate::mcp::methods::{self, operation};
 use crate::mcp::stateless::REVISION;
-use crate::mcp::{Mcp, methods::operation};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
-use toolyard_engine::{RequestContext, TaskChanges, WatchGuard};
-use toolyard_protocol::{Edge, Error, Id, Identity, NoopCaller};
+use toolyard_engine::{TaskChanges, WatchGuard};
+use toolyard_protocol::{Error, Id, Identity};
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::listen::{self, Filter};
-use toolyard_wire::mcp::{meta, notifications, tasks};
+use toolyard_wire::mcp::{notifications, tasks};
 
 /// The delay after a store error.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -48,11 +49,10 @@ impl Subscription {
         }
         // Subscribes before anything is read, so that no change is missed.
         let (changes, stopping) = (mcp.changes.subscribe(), mcp.stopping.subscribe());
-        let server_capabilities = mcp.server_capabilities;
+        let server_capabilities = mcp.server_capabilities();
         filter.prompts &= server_capabilities.prompts;
         filter.resources &= server_capabilities.resources;
-        let trace = meta::trace(&request.params);
-        let context = RequestContext { identity: &identity, edge: Edge::Mcp, trace, caller: &NoopCaller };
+        let context = methods::context(&identity, request);
         let mut watches = Vec::new();
         let mut uris = Vec::new();
         for uri in std::mem::take(&mut filter.uris) {

@@ -25,7 +25,7 @@ use toolyard_protocol::{
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::meta::ClientCapabilities;
-use toolyard_wire::mcp::meta::{self, MetaError, RequestMeta};
+use toolyard_wire::mcp::meta::{MetaError, ProgressReports, RequestMeta};
 use toolyard_wire::mcp::{Revision, input_requests, notifications};
 
 pub(super) const REVISION: Revision = Revision::V2026_07_28;
@@ -153,8 +153,11 @@ fn begin_call(
         }
         None => Vec::new(),
     };
-    let preferences =
-        ClientPreferences { token: meta::progress_token(params), log: meta.log, client: meta.capabilities };
+    let preferences = ClientPreferences {
+        progress: ProgressReports::read(params),
+        log: meta.log,
+        client: meta.capabilities,
+    };
     let requester = Requester::new(identity.clone(), REVISION, meta.capabilities.tasks, request);
     let Some(state) = params.text("requestState")? else {
         return Ok(StatelessCall::begin(mcp, operation, requester, preferences, answers));
@@ -200,8 +203,7 @@ pub(in crate::mcp) enum CallEvent {
 
 /// What the client of the current request wants to receive, and which questions it supports.
 pub(in crate::mcp) struct ClientPreferences {
-    /// The raw progress token.
-    pub token: Option<Bytes>,
+    pub progress: ProgressReports,
     pub log: Option<LogLevel>,
     pub client: ClientCapabilities,
 }
@@ -214,7 +216,6 @@ struct StatelessCaller {
 
 struct State {
     preferences: ClientPreferences,
-    last_progress: f64,
     messages: VecDeque<Bytes>,
     /// All answers received, also those that came before their questions.
     known: Vec<(String, Payload)>,
@@ -237,7 +238,6 @@ impl StatelessCall {
             wake: Notify::new(),
             state: Mutex::new(State {
                 preferences,
-                last_progress: f64::NEG_INFINITY,
                 messages: VecDeque::new(),
                 known,
                 open: Vec::new(),
@@ -263,7 +263,6 @@ impl StatelessCall {
     pub fn resume(&mut self, preferences: ClientPreferences, answers: Vec<(String, Payload)>) {
         let mut state = self.caller.state();
         state.preferences = preferences;
-        state.last_progress = f64::NEG_INFINITY;
         for (key, answer) in answers {
             state.answer(key, answer);
         }
@@ -344,12 +343,8 @@ impl StatelessCaller {
 impl Caller for StatelessCaller {
     fn progress(&self, progress: Progress) {
         let mut state = self.state();
-        // MCP requires progress to increase.
-        if progress.done > state.last_progress
-            && let Some(token) = state.preferences.token.clone()
-        {
-            state.last_progress = progress.done;
-            state.push_message(notifications::progress(&token, &progress, self.revision));
+        if let Some(message) = state.preferences.progress.next(&progress, self.revision) {
+            state.push_message(message);
             drop(state);
             self.wake.notify_one();
         }

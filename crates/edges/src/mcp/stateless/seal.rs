@@ -1,8 +1,7 @@
 //! The sealed `requestState` of stateless clients: rejected when modified, expired or of another request.
 
 use toolyard_formats::cache_key::CanonicalKey;
-use toolyard_protocol::{CacheKey, Identity, Payload};
-use toolyard_wire::mcp::base64;
+use toolyard_protocol::{CacheKey, Identity, Payload, base64};
 
 const VERSION: u8 = 1;
 const MAC: usize = 32;
@@ -47,7 +46,7 @@ pub(super) fn seal(key: &[u8; 32], sealed: &Sealed) -> String {
 
 /// Verifies the MAC before it decodes the content.
 pub(super) fn open(key: &[u8; 32], text: &str, now: u64, digest: &[u8; 32]) -> Result<Sealed, SealError> {
-    let bytes = base64::decode(text).ok_or(SealError::Broken)?;
+    let bytes = base64::decode(text).map_err(|_| SealError::Broken)?;
     let at = bytes.len().checked_sub(MAC).filter(|&at| at >= HEAD).ok_or(SealError::Broken)?;
     let (body, mac) = bytes.split_at(at);
     let mac: [u8; MAC] = mac.try_into().map_err(|_| SealError::Broken)?;

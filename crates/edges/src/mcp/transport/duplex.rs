@@ -20,6 +20,9 @@ use toolyard_wire::mcp::{initialize, meta, notifications};
 /// How long a client may read nothing while responses wait for space in the queue.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Why a batch is refused.
+pub(super) const NO_BATCHES: &str = "batches exist in revision 2025-03-26 only; send one message at a time";
+
 pub(in crate::mcp) struct DuplexClient {
     pub identity: Identity,
     pub send_queue: Arc<SendQueue>,
@@ -72,8 +75,7 @@ impl DuplexClient {
             Incoming::Batch(messages) => {
                 let allowed = self.session.get().is_some_and(|session| session.handshake.has_batches());
                 if !allowed {
-                    let what = "batches exist in revision 2025-03-26 only; send one message at a time";
-                    return self.send(Reject::invalid(None, what).write()).await;
+                    return self.send(Reject::invalid(None, NO_BATCHES).write()).await;
                 }
                 // Each gets a response of its own, as soon as it is ready.
                 let each = size / messages.len().max(1);
@@ -153,9 +155,7 @@ impl DuplexClient {
                 self.close();
             }
         }
-        if notification.method == "notifications/cancelled"
-            && let Some(id) = notification.params.get("requestId").and_then(|raw| RequestId::parse(&raw))
-        {
+        if let Some(id) = notifications::read_cancelled(notification) {
             self.calls.cancel(&id);
         }
     }
@@ -170,7 +170,7 @@ impl DuplexClient {
             let failure = Failure::request(200, "this connection is already initialized");
             return self.send(failure.write(Some(&request.id))).await;
         }
-        self.send(initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities))
+        self.send(initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities()))
             .await;
         // Ends with the session.
         let mut notifications = NotificationStream::open(mcp, session, None);

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolyard_formats::json;
-use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome};
+use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, RpcError};
 use toolyard_wire::framed_dialect;
 use toolyard_wire::framing::{self, Decoder, Frame};
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Params, Reject, Request};
@@ -129,7 +129,7 @@ impl FramedClient {
             }
             _ => {
                 let mut failure = Failure::unknown_method(&method);
-                failure.message += "; known methods: mcp.discover, mcp.prompt.get, mcp.tool.invoke";
+                failure.error.message += "; known methods: mcp.discover, mcp.prompt.get, mcp.tool.invoke";
                 self.send(failure.write(Some(&id))).await;
             }
         }
@@ -147,7 +147,7 @@ impl FramedClient {
 
     /// Reports invalid framing.
     async fn refuse(&self, what: &str) {
-        self.send(jsonrpc::error(None, jsonrpc::PARSE_ERROR.into(), what, None)).await;
+        self.send(jsonrpc::error(None, &RpcError::new(jsonrpc::PARSE_ERROR, what))).await;
     }
 
     async fn send(&self, message: Vec<u8>) {

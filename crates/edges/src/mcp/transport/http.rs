@@ -28,7 +28,7 @@ pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
         Method::POST => post(mcp, headers, identity, body, app.options.max_body).await,
         Method::GET => session::get(mcp, headers, &identity),
         Method::DELETE => session::delete(mcp, headers, &identity),
-        _ => not_allowed(),
+        _ => needs_session(),
     }
 }
 
@@ -109,34 +109,40 @@ fn declares_stateless(headers: &HeaderMap) -> bool {
 
 /// The media types that the client accepts.
 #[derive(Clone, Copy)]
-struct Accept {
+pub(super) struct Accept {
     json: bool,
-    events: bool,
+    pub events: bool,
 }
 
 impl Accept {
-    fn of(headers: &HeaderMap) -> Accept {
-        let Some(value) = text(headers, &header::ACCEPT) else { return Accept { json: true, events: false } };
+    pub fn of(headers: &HeaderMap) -> Accept {
+        let Some(value) = headers.get(header::ACCEPT) else { return Accept { json: true, events: false } };
         // Fast path: nearly every client sends this.
         if value == "application/json, text/event-stream" {
             return Accept { json: true, events: true };
         }
-        let has = |kind: &str| {
-            value
-                .split(',')
-                .any(|part| part.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind)))
-        };
+        let has = |kind: &str| words(headers, &header::ACCEPT).any(|word| is_media_type(word, kind));
         let all = has("*/*");
         Accept {
             json: all || has("application/json") || has("application/*"),
-            events: all || has("text/event-stream"),
+            events: all || has("text/event-stream") || has("text/*"),
         }
     }
 }
 
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    text(headers, &header::CONTENT_TYPE).is_some_and(|value| is_media_type(value, "application/json"))
+}
+
+/// Compares without parameters such as `charset`.
+fn is_media_type(value: &str, kind: &str) -> bool {
+    value.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind))
+}
+
+/// The elements of a header that is a list.
+pub(crate) fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 pub(super) fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
@@ -160,9 +166,16 @@ pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
     json(status, Reject::invalid(None, message).write())
 }
 
-fn not_allowed() -> Response {
-    let mut response =
-        refuse(StatusCode::METHOD_NOT_ALLOWED, "POST messages here; GET and DELETE need a session");
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+fn needs_session() -> Response {
+    not_allowed("POST", "POST messages here; GET and DELETE need a session")
+}
+
+pub(super) fn not_allowed(method: &'static str, what: &str) -> Response {
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, what);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(method));
     response
+}
+
+pub(super) fn too_many_sessions() -> Failure {
+    Failure::request(503, "there are too many sessions; try again later")
 }

@@ -3,12 +3,14 @@
 
 use crate::mcp::session::registration::SessionRegistration;
 use crate::mcp::transport::duplex::Eras;
-use crate::mcp::transport::http::{fail, identity, is_json, read_body, refuse, text};
+use crate::mcp::transport::http::{
+    Accept, fail, identity, is_json, not_allowed, read_body, refuse, too_many_sessions,
+};
 use crate::mcp::transport::sse;
 use crate::query::Query;
 use crate::server::App;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::time::Duration;
@@ -19,13 +21,13 @@ pub(crate) fn open_legacy_stream(app: &App, request: &Request<Body>) -> Response
     if request.method() != Method::GET {
         return not_allowed("GET", "GET opens the stream; messages are POSTed to the address it names");
     }
-    if !accepts_event_stream(request.headers()) {
+    if request.headers().contains_key(header::ACCEPT) && !Accept::of(request.headers()).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "this is a stream; send 'Accept: text/event-stream'");
     }
     let Some(registration) =
         SessionRegistration::open(&app.mcp, identity(request.extensions()), Eras::Handshake)
     else {
-        return fail(&Failure::request(503, "there are too many sessions; try again later"), None);
+        return fail(&too_many_sessions(), None);
     };
     let endpoint = format!("event: endpoint\ndata: /messages?sessionId={}\n\n", registration.id);
     let (registration, drain) = (Box::new(registration), app.options.drain);
@@ -88,18 +90,4 @@ fn read_query(query: Option<&str>) -> Result<String, String> {
     let id = query.text(NAME);
     query.finish(&[NAME]).map_err(|error| error.message)?;
     id.ok_or_else(|| "'sessionId' is missing; POST to the address that the stream named".into())
-}
-
-fn accepts_event_stream(headers: &HeaderMap) -> bool {
-    let Some(accept) = text(headers, &header::ACCEPT) else { return true };
-    accept.split(',').any(|part| {
-        let kind = part.split(';').next().unwrap_or_default().trim();
-        matches!(kind, "*/*" | "text/*") || kind.eq_ignore_ascii_case("text/event-stream")
-    })
-}
-
-fn not_allowed(method: &'static str, what: &str) -> Response {
-    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, what);
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(method));
-    response
 }

@@ -6,7 +6,7 @@ use crate::mcp::lock;
 use crate::mcp::send_queue::CloseReason;
 use crate::mcp::session::registration::SessionRegistration;
 use crate::mcp::transport::duplex::Eras;
-use crate::mcp::transport::http::{fail, identity, refuse, text};
+use crate::mcp::transport::http::{fail, identity, refuse, text, too_many_sessions, words};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::Response;
@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
-use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::websocket::{self as wire, ClientFrame, Close, FrameLimits, FrameReader, code};
 
 /// The most frames of one message.
@@ -52,8 +51,7 @@ pub(crate) fn upgrade(mcp: &Arc<Mcp>, mut request: Request<Body>) -> (Response, 
     };
     let Some(registration) = SessionRegistration::open(mcp, identity(request.extensions()), Eras::Both)
     else {
-        let failure = Failure::request(503, "there are too many sessions; try again later");
-        return (fail(&failure, None), None);
+        return (fail(&too_many_sessions(), None), None);
     };
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -266,10 +264,8 @@ async fn close_connection(
 
 /// The value of `Sec-WebSocket-Accept`, or an error response.
 fn check(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, Box<Response>> {
-    let has = |name: &HeaderName, word: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
-    };
+    let has =
+        |name: &HeaderName, word: &str| words(headers, name).any(|part| part.eq_ignore_ascii_case(word));
     if *method != Method::GET || !has(&header::UPGRADE, "websocket") || !has(&header::CONNECTION, "upgrade") {
         let mut response = refuse(
             StatusCode::UPGRADE_REQUIRED,

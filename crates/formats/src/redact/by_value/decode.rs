@@ -69,19 +69,19 @@ enum Piece {
 
 /// Percent-encoding, such as `%2f` or `%2F`.
 pub fn percent(source: &[u8]) -> Decoded {
-    Decoded::read(source, |rest| match rest {
-        [b'%', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 3)),
-        _ => None,
-    })
+    Decoded::read(source, percent_escape)
 }
 
 /// Form encoding: percent-encoding with `+` for a space.
 pub fn form(source: &[u8]) -> Decoded {
     Decoded::read(source, |rest| match rest {
         [b'+', ..] => Some((Piece::Byte(b' '), 1)),
-        [b'%', digits @ ..] => hex(digits, 2).map(|value| (Piece::Byte(value as u8), 3)),
-        _ => None,
+        _ => percent_escape(rest),
     })
+}
+
+fn percent_escape(rest: &[u8]) -> Option<(Piece, usize)> {
+    hex(rest.strip_prefix(b"%")?, 2).map(|value| (Piece::Byte(value as u8), 3))
 }
 
 /// Backslash escapes of JSON, programming languages and [`toolyard_protocol::text::escape_control`].

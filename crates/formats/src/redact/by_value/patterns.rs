@@ -2,6 +2,7 @@
 
 use super::{MIN_PIECE, Span};
 use std::ops::Range;
+use toolyard_protocol::base64;
 
 /// The shortest line of a multi-line value, such as a key file, that is a pattern of its own.
 const MIN_LINE: usize = 16;
@@ -34,8 +35,8 @@ pub fn add(patterns: &mut Vec<Pattern>, name: usize, value: &str) {
     }
     plain(lower.into_bytes());
     for offset in 0..3 {
-        let standard = base64(value.as_bytes(), offset, STANDARD);
-        let url = base64(value.as_bytes(), offset, URL);
+        let standard = base64_digits(value.as_bytes(), offset);
+        let url = url_safe(&standard);
         let bits = (offset * 8, (offset + value.len()) * 8);
         let beside = (!bits.0.is_multiple_of(6), !bits.1.is_multiple_of(6));
         if url != standard {
@@ -70,22 +71,24 @@ impl Pattern {
     }
 }
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
 /// The base64 digits that depend on the value alone when `offset` unknown bytes precede it.
-fn base64(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Vec<u8> {
-    let bit = |at: usize| {
-        let byte = value.get((at / 8).wrapping_sub(offset)).copied().unwrap_or(0);
-        usize::from(byte >> (7 - at % 8) & 1)
-    };
+fn base64_digits(value: &[u8], offset: usize) -> Vec<u8> {
+    let encoded = base64::encode(&[&vec![0; offset], value].concat());
     let (first, end) = ((offset * 8).div_ceil(6), (offset + value.len()) * 8 / 6);
-    let digit = |digit: usize| (0..6).fold(0, |sum, i| sum << 1 | bit(digit * 6 + i));
-    (first..end).map(|at| alphabet[digit(at)]).collect()
+    encoded.as_bytes()[first..end].to_vec()
+}
+
+fn url_safe(digits: &[u8]) -> Vec<u8> {
+    let swap = |&digit: &u8| match digit {
+        b'+' => b'-',
+        b'/' => b'_',
+        other => other,
+    };
+    digits.iter().map(swap).collect()
 }
 
 #[cfg(test)]
@@ -95,10 +98,10 @@ mod tests {
     #[test]
     fn base64_is_the_standard_encoding() {
         // "secret!" alone, after one byte and after two.
-        assert_eq!(base64(b"secret!", 0, STANDARD), b"c2VjcmV0I");
-        assert_eq!(base64(b"secret!", 1, STANDARD), b"NlY3JldC"); // eHNlY3JldCE= is "xsecret!"
-        assert_eq!(base64(b"secret!", 2, STANDARD), b"zZWNyZXQh"); // eHhzZWNyZXQh is "xxsecret!"
-        assert_eq!(base64(&[0xff; 3], 0, STANDARD), b"////");
-        assert_eq!(base64(&[0xff; 3], 0, URL), b"____");
+        assert_eq!(base64_digits(b"secret!", 0), b"c2VjcmV0I");
+        assert_eq!(base64_digits(b"secret!", 1), b"NlY3JldC"); // eHNlY3JldCE= is "xsecret!"
+        assert_eq!(base64_digits(b"secret!", 2), b"zZWNyZXQh"); // eHhzZWNyZXQh is "xxsecret!"
+        assert_eq!(url_safe(&base64_digits(&[0xff; 3], 0)), b"____");
+        assert_eq!(url_safe(&base64_digits(&[0xfb; 3], 0)), b"-_v7");
     }
 }

@@ -5,7 +5,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn is_valid(schema: &Value, text: &str) -> bool {
-    let validator = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(schema).unwrap();
+    is_valid_in(jsonschema::Draft::Draft202012, schema, text)
+}
+
+fn is_valid_in(draft: jsonschema::Draft, schema: &Value, text: &str) -> bool {
+    let validator = jsonschema::options().with_draft(draft).build(schema).unwrap();
     serde_json::from_str(text).is_ok_and(|value: Value| validator.is_valid(&value))
 }
 
@@ -123,6 +127,26 @@ fn schemas() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Keywords that the fast path does not know, each with a value that rejects something.
+fn other_keywords() -> impl Strategy<Value = (&'static str, Value)> {
+    prop::sample::select(vec![
+        ("pattern", json!("^b")),
+        ("multipleOf", json!(2)),
+        ("exclusiveMinimum", json!(0)),
+        ("exclusiveMaximum", json!(1)),
+        ("uniqueItems", json!(true)),
+        ("contains", json!({"type": "null"})),
+        ("minProperties", json!(1)),
+        ("maxProperties", json!(1)),
+        ("propertyNames", json!({"maxLength": 0})),
+        ("patternProperties", json!({"a": false})),
+        ("not", json!({"type": "string"})),
+        ("allOf", json!([{"type": "integer"}])),
+        ("anyOf", json!([{"type": "integer"}])),
+        ("oneOf", json!([{"type": "integer"}, {"type": "number"}])),
+    ])
+}
+
 /// JSON texts built from these scalars and member names, with optional white space.
 fn texts(scalars: &'static [&'static str], names: &'static [&'static str]) -> impl Strategy<Value = String> {
     let space = || prop::sample::select(&["", "", " ", "\n\t"][..]);
@@ -179,6 +203,23 @@ proptest! {
         let fast = FastValidator::compile(&schema).expect("only common keywords");
         if fast.accepts(text.as_bytes()) {
             prop_assert!(is_valid(&schema, &text), "{schema} {text}");
+        }
+    }
+
+    #[test]
+    fn no_other_keyword_is_overlooked(
+        mut schema in schemas(),
+        (keyword, value) in other_keywords(),
+        below in prop::sample::select(vec!["/items", "/additionalProperties", "/$defs/d", ""]),
+        text in texts(PLAIN, &["a", "b", "é", "c"]),
+    ) {
+        if let Some(Value::Object(keywords)) = schema.pointer_mut(below) {
+            keywords.insert(keyword.to_owned(), value);
+        }
+        if FastValidator::compile(&schema).is_some_and(|fast| fast.accepts(text.as_bytes())) {
+            for draft in [jsonschema::Draft::Draft202012, jsonschema::Draft::Draft7] {
+                prop_assert!(is_valid_in(draft, &schema, &text), "{draft:?} {schema} {text}");
+            }
         }
     }
 

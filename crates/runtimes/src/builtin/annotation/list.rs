@@ -1,7 +1,8 @@
 //! `annotation.list`: lists the annotations of one artifact, oldest first.
 
 use super::Annotations as AnnotationPage;
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -9,20 +10,16 @@ use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violatio
 
 pub struct List(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
-
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
     pub artifact_id: Id,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
 }
 
 impl Request for ListRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -37,7 +34,7 @@ impl Tool for List {
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         Ok(self.0.stores()?.annotations.for_artifact(request.artifact_id, limit).await?.into())
     }
 }

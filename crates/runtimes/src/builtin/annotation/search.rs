@@ -1,7 +1,8 @@
 //! `annotation.search`: finds annotations that contain every word of a query, newest first.
 
 use super::Annotations as AnnotationPage;
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::{self, Limit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -9,16 +10,12 @@ use toolyard_protocol::{Annotations, Context, Error, Request, Tool, Violation};
 
 pub struct Search(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
-
 #[derive(Deserialize, JsonSchema)]
 pub struct SearchRequest {
     /// Words that must all occur in message, source or vibe; `warm*` matches a prefix.
     pub query: String,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
 }
 
 impl Request for SearchRequest {
@@ -27,7 +24,7 @@ impl Request for SearchRequest {
         if !self.query.is_empty() && !self.query.chars().any(char::is_alphanumeric) {
             validate::add(violations, "/query", "must contain a letter or digit");
         }
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -43,7 +40,7 @@ impl Tool for Search {
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: SearchRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         Ok(self.0.stores()?.annotations.search(&request.query, limit).await?.into())
     }
 }

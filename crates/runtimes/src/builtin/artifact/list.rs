@@ -1,7 +1,8 @@
 //! `artifact.list`: lists artifacts, newest first.
 
 use super::ArtifactInfo;
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -10,8 +11,6 @@ use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violatio
 
 pub struct List(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
-
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
     /// Only artifacts with this tag.
@@ -19,10 +18,8 @@ pub struct ListRequest {
     pub tag: Option<String>,
     #[serde(default)]
     pub creator: Option<String>,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
     /// Only artifacts older than this one; for paging.
     #[serde(default)]
     pub before: Option<Id>,
@@ -36,7 +33,7 @@ pub struct ListResponse {
 
 impl Request for ListRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -52,7 +49,7 @@ impl Tool for List {
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {
         let ListRequest { tag, creator, limit, before } = request;
-        let limit = limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = limit.get();
         let filter = ArtifactFilter { tag, creator, since: None, before, limit };
         let found = self.0.stores()?.artifacts.list(filter).await?;
         let artifacts: Vec<_> = found.into_iter().map(ArtifactInfo::from).collect();

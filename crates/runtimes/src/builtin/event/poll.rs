@@ -1,6 +1,7 @@
 //! `event.poll`: returns events after a cursor, and waits for the first if there is none.
 
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::{self, Limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -17,7 +18,6 @@ pub struct Poll(pub Arc<Services>);
 
 const MAX_WAIT_MS: u64 = 30_000;
 const DEFAULT_WAIT_MS: u64 = 5000;
-const DEFAULT_LIMIT: u64 = 100;
 const MAX_TYPES: usize = 64;
 /// Time reserved for the response before the caller's deadline.
 const MARGIN: Duration = Duration::from_millis(100);
@@ -40,10 +40,8 @@ pub struct PollRequest {
     #[serde(default)]
     #[schemars(range(max = 30000))]
     pub timeout_ms: Option<u64>,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -89,7 +87,7 @@ impl Request for PollRequest {
             validate::label(violations, &format!("/types/{i}"), kind);
         }
         validate::number(violations, "/timeout_ms", self.timeout_ms, 0..=MAX_WAIT_MS);
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -118,7 +116,7 @@ impl Tool for Poll {
             since,
             kinds: request.types,
             subject: None,
-            limit: request.limit.unwrap_or(DEFAULT_LIMIT) as usize,
+            limit: request.limit.get(),
         };
         let mut visibility =
             EventVisibility { jobs, identity: &context.call.identity, known: HashMap::new() };

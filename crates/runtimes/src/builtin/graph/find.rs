@@ -1,15 +1,14 @@
 //! `graph.find`: finds identities by name, tag or hint.
 
 use super::{IdentityFilter, IdentityInfo};
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolyard_protocol::{Annotations, Context, Error, Request, Tool, Violation};
 
 pub struct Find(pub Arc<Services>);
-
-const DEFAULT_LIMIT: u64 = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct FindRequest {
@@ -24,10 +23,8 @@ pub struct FindRequest {
     pub hint_kind: Option<String>,
     #[serde(default)]
     pub hint_value: Option<String>,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -52,7 +49,7 @@ impl FindRequest {
 impl Request for FindRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
         self.filter().check(violations, "");
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -67,7 +64,7 @@ impl Tool for Find {
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: FindRequest, _: Context<'_>) -> Result<FindResponse, Error> {
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         let found = self.0.stores()?.graph.find(request.filter().with_limit(limit)).await?;
         let identities: Vec<_> = found.into_iter().map(IdentityInfo::from).collect();
         Ok(FindResponse { count: identities.len(), identities })

@@ -1,7 +1,8 @@
 //! `graph.query`: returns all identities reachable from a start. There is no query language.
 
 use super::{ConnectionInfo, IdentityFilter, IdentityInfo};
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::{self, Limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use toolyard_protocol::{Annotations, Context, Error, Request, Tool, Violation};
 
 pub struct Query(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
 const DEFAULT_DEPTH: u32 = 3;
 const MAX_DEPTH: u32 = 32;
 /// Time limit of one query.
@@ -34,8 +34,7 @@ pub struct QueryRequest {
     pub max_depth: Option<u32>,
     /// Maximum number of identities; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -70,7 +69,7 @@ impl Request for QueryRequest {
         self.start.check(violations, "/start");
         validate::labels(violations, &[("/transport", &self.transport)]);
         validate::number(violations, "/max_depth", self.max_depth.map(u64::from), 0..=MAX_DEPTH.into());
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -86,7 +85,7 @@ impl Tool for Query {
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: QueryRequest, _: Context<'_>) -> Result<QueryResponse, Error> {
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         let query = GraphQuery {
             start: request.start.with_limit(limit),
             direction: match request.direction {

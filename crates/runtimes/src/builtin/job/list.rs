@@ -1,7 +1,8 @@
 //! `job.list`: lists the caller's jobs, newest first, with the number in each state.
 
 use super::{JobInfo, Status};
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,17 +12,13 @@ use toolyard_protocol::{Annotations, Context, Error, Id, JobState, Request, Tool
 
 pub struct List(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
-
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
     /// Only jobs in this state.
     #[serde(default)]
     pub status: Option<Status>,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
     /// Only jobs older than this one; for paging.
     #[serde(default)]
     pub before: Option<Id>,
@@ -37,7 +34,7 @@ pub struct ListResponse {
 
 impl Request for ListRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -60,7 +57,7 @@ impl Tool for List {
             by_status.insert(state.as_str(), count);
         }
         let states = request.status.map(JobState::from).into_iter().collect();
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         let filter = JobFilter { identity, states, tool: None, before: request.before, limit };
         let found = jobs.list(filter).await?;
         let total = by_status.values().sum();

@@ -1,6 +1,7 @@
 //! `tool.list`: lists the tools, page by page.
 
-use crate::builtin::{Services, validate};
+use crate::builtin::Services;
+use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,8 +12,6 @@ use toolyard_wire::typed::AnyJson;
 
 pub struct List(pub Arc<Services>);
 
-const DEFAULT_LIMIT: u64 = 100;
-
 #[derive(Deserialize, JsonSchema)]
 pub struct ListRequest {
     /// Only tools of this module: `cas` for `cas.store`.
@@ -21,10 +20,8 @@ pub struct ListRequest {
     /// Only tools after this canonical name; for paging.
     #[serde(default)]
     pub after: Option<String>,
-    /// Maximum number of results; default 100.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u64>,
+    pub limit: Limit,
     /// Include input and output schemas.
     #[serde(default)]
     pub schemas: bool,
@@ -61,7 +58,7 @@ pub struct ToolInfo {
 
 impl Request for ListRequest {
     fn check(&self, violations: &mut Vec<Violation>) {
-        validate::limit(violations, self.limit);
+        self.limit.check(violations);
     }
 }
 
@@ -84,7 +81,7 @@ impl Tool for List {
             in_module && request.after.as_deref().is_none_or(|after| spec.name.as_str() > after)
         };
         let mut found = snapshot.entries().iter().map(|entry| &entry.spec).filter(wanted);
-        let limit = request.limit.unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = request.limit.get();
         let tools: Vec<ToolInfo> =
             found.by_ref().take(limit).map(|spec| tool_info(spec, request.schemas)).collect();
         Ok(ListResponse { count: tools.len(), has_more: found.next().is_some(), tools })

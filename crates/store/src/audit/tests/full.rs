@@ -1,6 +1,8 @@
 //! A full disk: nothing runs unaudited, what ran is recorded, and it works again when there is space.
 
 use super::*;
+use crate::require::require;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::process::{Command, Stdio};
 
 const DISK: &str = "TOOLYARD_TEST_AUDIT_DISK";
@@ -13,10 +15,11 @@ fn is_full(error: &AuditError) {
     assert!(shown.hint.as_ref().is_some_and(|hint| hint.contains("free space")), "{shown:?}");
 }
 
-/// Helper process, not a test: runs in a mount namespace where the folder is a small file system.
+/// Runs in a mount namespace where the folder is a small file system.
 #[test]
+#[ignore = "helper of a_full_disk_refuses_calls_and_loses_no_end"]
 fn on_a_small_disk() {
-    let Some(disk) = std::env::var_os(DISK) else { return };
+    let disk = std::env::var_os(DISK).unwrap();
     let disk = Path::new(&disk);
     let state = disk.join("state");
     std::fs::create_dir(&state).unwrap();
@@ -76,8 +79,10 @@ fn a_full_disk_refuses_calls_and_loses_no_end() {
     // A private mount table: as root, or as an ordinary user in a user namespace.
     let flags = if is_root() { "-m" } else { "-Urm" };
     let allowed = Command::new("unshare").args([flags, "true"]).stderr(Stdio::null()).status();
-    if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: mounting is not permitted here; the file size limit is still tested");
+    if !require(
+        allowed.is_ok_and(|status| status.success()),
+        "mounts are refused, so there is no disk to fill",
+    ) {
         return;
     }
     let output = Command::new("unshare")
@@ -92,29 +97,27 @@ fn a_full_disk_refuses_calls_and_loses_no_end() {
 }
 
 fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
 }
 
-fn limit_file_size(bytes: u64) {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: sets the limit of this helper process from a valid struct.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
-    }
+/// Of this helper process; `None` is no limit.
+fn limit_file_size(bytes: Option<u64>) {
+    // SAFETY: no handler is installed; writes beyond the limit fail instead of ending the process.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
 }
 
-/// Helper process, not a test: its writes fail in the middle of a record.
+/// Its writes fail in the middle of a record.
 #[test]
+#[ignore = "helper of a_partial_write_leaves_no_trace_and_its_end_is_written_later"]
 fn under_a_file_size_limit() {
-    let Some(state) = std::env::var_os(LIMIT) else { return };
+    let state = std::env::var_os(LIMIT).unwrap();
     let state = Path::new(&state);
     let log = open(state, Options::default());
     let early = log.begin(&call("{}"), &spec()).unwrap();
     let length = || std::fs::metadata(&segments(state)[0]).unwrap().len();
     let before = length();
-    limit_file_size(before + 100);
+    limit_file_size(Some(before + 100));
 
     is_full(&log.begin(&call("{}"), &spec()).err().unwrap());
     assert_eq!(length(), before, "half a record was left");
@@ -122,7 +125,7 @@ fn under_a_file_size_limit() {
     is_full(&early.end(&success(1)).err().unwrap());
     assert_sound(state);
 
-    limit_file_size(libc::RLIM_INFINITY);
+    limit_file_size(None);
     // It is written without another call.
     let until = std::time::Instant::now() + Duration::from_secs(5);
     while length() == before && std::time::Instant::now() < until {

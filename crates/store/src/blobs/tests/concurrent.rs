@@ -87,12 +87,12 @@ fn a_tree_without_a_blob_goes_once_it_is_old() {
     });
 }
 
-/// Helper process, not a test: pins a blob and waits.
+/// Pins a blob and waits.
 #[test]
+#[ignore = "helper of pins_of_another_process_hold_until_it_ends_however_it_ends"]
 fn pinning() {
-    let Some((folder, hash)) = std::env::var_os(FOLDER).zip(std::env::var(PINNED).ok()) else { return };
-    let blobs = Blobs::open(Path::new(&folder), Arc::new(NoFaults)).unwrap();
-    let _pin = blobs.pin(&Hash::parse(&hash).unwrap());
+    let blobs = Blobs::open(Path::new(&std::env::var_os(FOLDER).unwrap()), Arc::new(NoFaults)).unwrap();
+    let _pin = blobs.pin(&Hash::parse(&std::env::var(PINNED).unwrap()).unwrap());
     println!("\npinned");
     let _ = std::io::stdin().read(&mut [0]);
 }
@@ -143,12 +143,11 @@ fn a_temporary_file_is_swept_only_when_its_writer_is_gone() {
     });
 }
 
-/// Helper process, not a test: collects repeatedly until its input ends.
+/// Collects repeatedly until its input ends.
 #[test]
+#[ignore = "helper of storing_again_races_with_collectors_in_two_processes_and_always_wins"]
 fn collecting() {
-    let Some(folder) = std::env::var_os(FOLDER).filter(|_| std::env::var_os(PINNED).is_none()) else {
-        return;
-    };
+    let folder = std::env::var_os(FOLDER).unwrap();
     static STOP: AtomicBool = AtomicBool::new(false);
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
@@ -271,11 +270,8 @@ fn many_tasks_may_store_and_read_the_same_blob_at_once() {
 
 fn start(test: &str, dir: &TempDir, pinned: &str) -> Child {
     let mut command = helper(&format!("blobs::tests::concurrent::{test}"));
-    command.env(FOLDER, dir.path().join("blobs")).stdin(Stdio::piped()).stdout(Stdio::piped());
-    if !pinned.is_empty() {
-        command.env(PINNED, pinned);
-    }
-    command.spawn().unwrap()
+    command.env(FOLDER, dir.path().join("blobs")).env(PINNED, pinned);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 fn wait_for(child: &mut Child, word: &str) -> std::io::Lines<impl BufRead + use<>> {

@@ -37,6 +37,27 @@ fn results_survive_reopening_and_end_with_their_time() {
 }
 
 #[test]
+fn other_options_hold_for_results_stored_earlier() {
+    let folder = TempDir::fresh();
+    let (cache, clock) = open(&folder, Options::default());
+    for n in 0..50 {
+        cache.put(&key(n), &result(&format!("{:?}", "x".repeat(500))));
+    }
+    let rows = || {
+        let file = rusqlite::Connection::open(folder.file()).unwrap();
+        file.query_row("SELECT COUNT(*) FROM cache", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(rows(), 50);
+    cache.set_options(Options { max_bytes: 8192, ..Options::default() });
+    cache.put(&key(50), &result("1"));
+    assert!((1..=16).contains(&rows()), "{} rows", rows());
+    clock.0.fetch_add(2000, Ordering::Relaxed);
+    assert!(cache.get(&key(50)).is_some());
+    cache.set_options(Options { ttl: Duration::from_secs(1), ..Options::default() });
+    assert_eq!(cache.get(&key(50)), None);
+}
+
+#[test]
 fn a_changed_byte_in_a_row_drops_the_row() {
     let folder = TempDir::fresh();
     let (cache, _) = open(&folder, Options::default());

@@ -1,11 +1,12 @@
 //! A disk that is really full, and the size of the WAL.
 
 use super::{TempDir, example};
+use crate::require::require;
 use crate::sqlite::{Database, Events, Jobs, NoFaults, RING};
 use crate::suite::cases::id;
-use std::ffi::CString;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use toolyard_engine::stores::{Created, Durability, EventQuery, EventStore, JobStore, NewJob, StoreError};
@@ -13,25 +14,12 @@ use toolyard_protocol::Payload;
 
 /// Mounts a small file system over the folder, for this thread and those it starts. False if not permitted.
 fn mount_small_disk(folder: &Path) -> bool {
-    let target = CString::new(folder.as_os_str().as_bytes()).unwrap();
-    // SAFETY: all pointers are to strings that outlive the calls; only this thread's mount namespace changes.
-    unsafe {
-        libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(
-                c"none".as_ptr(),
-                c"/".as_ptr(),
-                std::ptr::null(),
-                libc::MS_REC | libc::MS_PRIVATE,
-                std::ptr::null(),
-            ) == 0
-            && libc::mount(
-                c"tmpfs".as_ptr(),
-                target.as_ptr(),
-                c"tmpfs".as_ptr(),
-                0,
-                c"size=1m".as_ptr().cast(),
-            ) == 0
-    }
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    // SAFETY: the thread keeps its file descriptors; only its mount namespace changes.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
+        .and_then(|()| mount_change("/", private))
+        .and_then(|()| mount("tmpfs", folder, "tmpfs", MountFlags::empty(), c"size=1m"))
+        .is_ok()
 }
 
 fn fill(file: &Path) {
@@ -42,8 +30,7 @@ fn fill(file: &Path) {
 #[test]
 fn a_full_disk_refuses_whole_changes_and_free_space_brings_the_store_back() {
     let folder = TempDir::fresh();
-    if !mount_small_disk(&folder.0) {
-        eprintln!("skipped: mounting is not permitted here, so the full disk is not tested");
+    if !require(mount_small_disk(&folder.0), "mounts are refused, so there is no disk to fill") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -6,7 +6,7 @@ pub mod context;
 pub mod coverage;
 mod network;
 pub mod scenarios;
-mod suite;
+pub mod suite;
 pub mod transport;
 mod validator;
 
@@ -65,10 +65,7 @@ fn older_revisions_hold_on_legacy_events_and_on_a_websocket() {
 
 #[test]
 fn no_scenario_of_the_suite_is_forgotten() {
-    let Some(suite) = Suite::installed() else {
-        eprintln!("skipped: scripts/test installs the suite and sets YARD_CONFORMANCE");
-        return;
-    };
+    let Some(suite) = Suite::installed() else { return };
     for (revision, set) in [("2025-11-25", HANDSHAKE), ("2026-07-28", STATELESS)] {
         let ours: Vec<&str> = set.iter().map(|(name, _)| *name).collect();
         assert_eq!(ours, suite.scenarios(revision), "{revision}");
@@ -164,7 +161,5 @@ fn run_scenarios_with(
             "{revision}: only {validated} messages; it was {}",
             minimum.messages
         );
-    } else {
-        eprintln!("{revision}: no schema to validate messages with (scripts/test installs the suite)");
     }
 }

@@ -1,6 +1,6 @@
 //! The files of the official conformance suite that the driver needs.
 
-use crate::support::{TIMEOUT, run_for};
+use crate::support::{TIMEOUT, require, run_for};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -8,7 +8,9 @@ pub struct Suite(PathBuf);
 
 impl Suite {
     pub fn installed() -> Option<Suite> {
-        std::env::var_os("YARD_CONFORMANCE").map(|folder| Suite(folder.into()))
+        let suite = Suite(std::env::var_os("YARD_CONFORMANCE").unwrap_or_default().into());
+        let lack = "YARD_CONFORMANCE names no conformance suite; scripts/test installs it";
+        require(suite.program().is_file(), lack).then_some(suite)
     }
 
     pub fn node(&self) -> PathBuf {

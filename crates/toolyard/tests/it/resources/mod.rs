@@ -28,7 +28,7 @@ fn ask(client: &mut Client, method: &str, params: Value) -> Value {
 }
 
 fn base64(bytes: &[u8]) -> String {
-    toolyard_wire::mcp::base64::encode(bytes)
+    toolyard_protocol::base64::encode(bytes)
 }
 
 /// A stateless client's stream of changes, and its acknowledgement.
@@ -210,10 +210,10 @@ fn the_command_line_does_what_clients_do() {
     let wrote = yard.run(&["resource", "write", "yard://notes/b.bin", "new"]).expect(0);
     assert_eq!(wrote.stderr, "wrote 6 bytes to yard://notes/b.bin\n");
     assert_eq!(fs::read(yard.path("notes/b.bin")).unwrap(), b"\0bytes");
-    yard.run(&["resource", "delete", "yard://notes/b.bin"]).expect(0);
+    yard.run(&["resource", "rm", "yard://notes/b.bin"]).expect(0);
     let gone = yard.run(&["resource", "read", "yard://notes/b.bin"]).expect(4);
     assert!(gone.stderr.contains("error[EINVAL]: there is no resource 'yard://notes/b.bin'"), "{gone:?}");
-    let gone = yard.run(&["resource", "delete", "yard://notes/b.bin", "--json"]).expect(4).json();
+    let gone = yard.run(&["resource", "rm", "yard://notes/b.bin", "--json"]).expect(4).json();
     assert_eq!(gone["error"]["error_type"], "ResourceNotFound");
     let shown = yard.run(&["show", "yard://notes/a.txt"]).expect(0).stdout;
     assert_eq!(shown, "address  yard://notes/a.txt\nname     a.txt\ntype     text/plain\nbytes    7\n");

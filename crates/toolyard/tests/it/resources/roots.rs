@@ -1,7 +1,7 @@
 //! Resource roots: access rights, configuration, listing.
 
-use super::{OPEN, ROOT, Session, addresses, ask, text};
-use crate::support::Yard;
+use super::{OPEN, ROOT, Session, addresses, ask, listen, text};
+use crate::support::{TIMEOUT, Yard, eventually};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -154,4 +154,42 @@ fn large_lists_come_in_pages_and_large_files_not_at_all() {
     assert_eq!(complete(&mut session, "../")["values"], json!([]));
     let many = complete(&mut session, "0/");
     assert_eq!((many["values"].as_array().unwrap().len(), &many["total"]), (100, &json!(100)), "{many}");
+}
+
+#[test]
+fn roots_and_the_size_limit_change_while_the_server_runs() {
+    let yard = Yard::new();
+    yard.file("toolyard.toml", "").file("notes/a.txt", "four").file("more/b.txt", "b");
+    let server = yard.serve();
+    let mut client = server.client();
+    let change = |content: &str, key: &str| {
+        let before = server.stderr().len();
+        yard.file("toolyard.toml", content);
+        let line = format!("toolyard.toml: {key} changed; applied");
+        eventually(&line, TIMEOUT, || server.stderr()[before..].contains(&line));
+        server.stderr()[before..].to_owned()
+    };
+    let none = ask(&mut client, "resources/list", json!({}));
+    assert_eq!(none["error"]["code"], -32601, "not offered without a resource: {none}");
+    change(ROOT, "[resources] root");
+    let (mut listener, acknowledged) =
+        listen(&server, json!({"notifications": {"resourcesListChanged": true}}));
+    assert!(acknowledged["params"].to_string().contains("resourcesListChanged"), "{acknowledged}");
+    assert_eq!(addresses(&ask(&mut client, "resources/list", json!({}))), ["yard://notes/a.txt"]);
+    let read = |client: &mut _| ask(client, "resources/read", json!({"uri": "yard://notes/a.txt"}));
+    assert_eq!(text(&read(&mut client)), "four");
+    change(&format!("{ROOT}[limits]\nresource = 3\n"), "[limits] resource");
+    let refused = read(&mut client);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("the limit is 3"), "{refused}");
+    let write = json!({"uri": "yard://notes/a.txt", "text": "new"});
+    assert!(ask(&mut client, "resources/write", write.clone())["error"].is_object());
+    change(OPEN, "[resources] root");
+    assert!(ask(&mut client, "resources/write", write)["result"].is_object());
+    let other = ROOT.replace("notes", "more");
+    let news = change(&format!("{other}{}", ROOT.replace("notes", "nowhere")), "[resources] root");
+    assert!(news.contains("the root 'nowhere' is left out"), "{news}");
+    assert_eq!(addresses(&ask(&mut client, "resources/list", json!({}))), ["yard://more/b.txt"]);
+    assert!(read(&mut client)["error"].is_object());
+    let told = listener.event().unwrap();
+    assert_eq!(told["method"], "notifications/resources/list_changed", "{told}");
 }

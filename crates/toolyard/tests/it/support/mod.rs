@@ -3,6 +3,8 @@
 mod client;
 pub mod planted;
 mod process;
+#[path = "../../../../../tests/require.rs"]
+mod require;
 mod terminal;
 mod upstream;
 mod websocket;
@@ -10,6 +12,7 @@ mod yard;
 
 pub use client::{Client, HttpResponse};
 pub use process::{CommandOutput, Running, Server, run_for, signal, toolyard_path};
+pub use require::require;
 pub use terminal::Terminal;
 pub use upstream::{Upstream, response};
 pub use websocket::{Frame, WebSocket};
@@ -69,8 +72,7 @@ pub fn assert_no_survivor(marker: &str, limit: Duration) {
 
 /// Whether the tests run as root.
 pub fn is_root() -> bool {
-    // SAFETY: the call has no preconditions and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
 }
 
 fn unique() -> String {

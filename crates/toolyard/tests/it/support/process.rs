@@ -2,6 +2,7 @@
 
 use super::client::{Client, HttpResponse};
 use super::{TIMEOUT, eventually, planted};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -99,8 +100,8 @@ fn code(status: ExitStatus) -> i32 {
 }
 
 pub fn signal(pid: u32, signal: libc::c_int) {
-    // SAFETY: a plain call; the pid is a child of ours that was not waited for.
-    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, signal) }, 0);
+    let (pid, signal) = (Pid::from_raw(pid as i32).unwrap(), Signal::from_named_raw(signal).unwrap());
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// `toolyard serve`, killed when dropped.

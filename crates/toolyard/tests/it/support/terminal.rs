@@ -1,9 +1,9 @@
 //! The program on a pseudo-terminal: reads the screen and types input.
 
 use super::{TIMEOUT, eventually};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -19,13 +19,11 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn start(mut command: Command) -> Terminal {
-        let (mut master, mut slave) = (-1, -1);
-        let null = std::ptr::null_mut();
-        // SAFETY: both pointers are valid for one descriptor each; the other arguments may be null.
-        let made = unsafe { libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()) };
-        assert_eq!(made, 0, "openpty failed");
-        // SAFETY: both descriptors are new and have no other owner.
-        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
+        let master = File::from(master);
         command.stdin(slave.try_clone().unwrap()).stderr(slave).stdout(Stdio::piped());
         let child = command.spawn().unwrap();
         // The command holds copies of the terminal's other end; they must be closed for reads to end.

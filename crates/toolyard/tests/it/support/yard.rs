@@ -1,7 +1,7 @@
 //! Yards in temporary folders, and commands of the program on them.
 
 use super::process::{CommandOutput, Server, run_for, toolyard_path};
-use super::{TIMEOUT, is_root, planted};
+use super::{TIMEOUT, is_root, planted, require};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -22,7 +22,7 @@ pub enum RunAs {
     /// The user who runs the tests.
     CurrentUser,
     /// An ordinary user; only root can become one.
-    NoopCaller,
+    Nobody,
 }
 
 const NOBODY: u32 = 65534;
@@ -30,11 +30,10 @@ const NOBODY: u32 = 65534;
 impl RunAs {
     /// Every user that this machine can test with.
     pub fn all() -> Vec<RunAs> {
-        if is_root() {
-            return vec![RunAs::CurrentUser, RunAs::NoopCaller];
+        match require(is_root(), "the tests do not run as root, so that only one user is tested") {
+            true => vec![RunAs::CurrentUser, RunAs::Nobody],
+            false => vec![RunAs::CurrentUser],
         }
-        eprintln!("not root: only the case of an ordinary user is tested");
-        vec![RunAs::CurrentUser]
     }
 }
 
@@ -78,6 +77,8 @@ impl Yard {
             fs::create_dir(yard.base.join(folder)).unwrap();
             yard.give(&yard.base.join(folder));
         }
+        // Makes the folder a yard before it has a tool.
+        yard.file("toolyard.toml", "");
         yard
     }
 
@@ -139,7 +140,7 @@ impl Yard {
         let program = self.program();
         let mut command = match self.run_as {
             RunAs::CurrentUser => Command::new(program),
-            RunAs::NoopCaller => {
+            RunAs::Nobody => {
                 let mut command = Command::new("setpriv");
                 command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
                 command.arg("--clear-groups").arg(program);
@@ -202,7 +203,7 @@ impl Yard {
     }
 
     fn give(&self, path: &Path) {
-        if self.run_as == RunAs::NoopCaller {
+        if self.run_as == RunAs::Nobody {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             // Created parent folders belong to the user too.
             let root = self.root();

@@ -2,6 +2,7 @@
 
 use super::{BuiltinScheme, OnChange, PAGE_SIZE, TypedBody, WatchFuture};
 use crate::resources::mime;
+use crate::resources::root::SizeLimit;
 use std::sync::Arc;
 use toolyard_engine::resources::unknown_cursor;
 use toolyard_engine::stores::{Artifact, ArtifactFilter};
@@ -12,7 +13,7 @@ use toolyard_runtimes::builtin::{Group, Services};
 pub struct Artifacts {
     pub services: Arc<Services>,
     /// The largest content that is read.
-    pub max: u64,
+    pub max: SizeLimit,
 }
 
 impl BuiltinScheme for Artifacts {
@@ -41,7 +42,7 @@ impl BuiltinScheme for Artifacts {
             let hash = Hash::parse(&artifact.hash).ok_or_else(|| {
                 Error::new(ErrorKind::Internal, format!("the artifact '{id}' names no hash"))
             })?;
-            let bytes = stores.blobs.get(&hash, self.max).await?;
+            let bytes = stores.blobs.get(&hash, self.max.get()).await?;
             Ok(Some(TypedBody { body: mime::body(&artifact.mime, bytes.to_vec()), mime: artifact.mime }))
         })
     }

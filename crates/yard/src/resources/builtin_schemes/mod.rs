@@ -22,7 +22,7 @@ use toolyard_protocol::{
     CachePolicy, Completion, CompletionRequest, Error, ErrorKind, Extra, Page, ReadResult, Resource,
     ResourceContents, ResourceTemplate,
 };
-use toolyard_runtimes::builtin::{Group, Selection};
+use toolyard_runtimes::builtin::Group;
 
 /// A built-in URI scheme: `SCHEME://ID`.
 pub trait BuiltinScheme: Send + Sync + 'static {
@@ -66,15 +66,12 @@ pub struct BuiltinResources<K> {
 }
 
 impl<K: BuiltinScheme> BuiltinResources<K> {
-    pub fn if_enabled(
-        on: &Selection,
-        scheme: K,
-        changes: &broadcast::Sender<ResourceChange>,
-    ) -> Option<Arc<dyn Resources>> {
+    /// The source, and the group of tools that enables it.
+    pub fn source(scheme: K, changes: &broadcast::Sender<ResourceChange>) -> (Group, Arc<dyn Resources>) {
         let permits = Arc::new(Semaphore::new(MAX_WATCHES));
         let resources =
             BuiltinResources { scheme, changes: changes.clone(), permits, watched: SharedWatches::default() };
-        on.has(K::GROUP).then(|| Arc::new(resources) as Arc<dyn Resources>)
+        (K::GROUP, Arc::new(resources))
     }
 
     fn id<'u>(&self, uri: &'u str) -> Result<&'u str, Error> {

@@ -3,7 +3,7 @@
 use super::{Root, RootAccess, RootError};
 use crate::resources::file_uri::{FilePath, FileUri};
 use crate::testing::Folder;
-use std::ffi::CString;
+use rustix::fs::{CWD, RenameFlags};
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
@@ -30,9 +30,7 @@ fn trap(name: &str) -> (Folder, Root) {
     link("/proc/self/root", "magic");
     link("/proc/self/fd", "descriptors");
     link("loop", "loop");
-    let fifo = CString::new(root.join("fifo").to_str().unwrap()).unwrap();
-    // SAFETY: the name ends in NUL.
-    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o666) }, 0);
+    rustix::fs::mkfifoat(CWD, root.join("fifo"), 0o666.into()).unwrap();
     let socket = std::os::unix::net::UnixListener::bind(root.join("socket"));
     drop(socket.unwrap());
     let opened = open(&folder);
@@ -157,8 +155,7 @@ fn a_name_that_another_owner_gave_to_a_file_elsewhere_is_no_way_to_it() {
     fs::hard_link(&outside, &inside).unwrap();
     // With the root's own owner, a file with two hard links is allowed.
     assert!(does(&root, "read", "yard://n/hard.txt"));
-    // SAFETY: the call has no preconditions.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         return;
     }
     chown(&outside, Some(12_345), None).unwrap();
@@ -232,10 +229,8 @@ fn swapping_links_in_while_files_are_used_leads_nowhere() {
 }
 
 fn swap(at: &Path, a: &str, b: &str) {
-    let text = |name: &str| CString::new(at.join(name).to_str().unwrap()).unwrap();
-    let (a, b) = (text(a), text(b));
-    // SAFETY: both names end in NUL. It fails when one of them is gone for the moment.
-    unsafe { libc::renameat2(libc::AT_FDCWD, a.as_ptr(), libc::AT_FDCWD, b.as_ptr(), libc::RENAME_EXCHANGE) };
+    // It fails when one of them is gone for the moment.
+    let _ = rustix::fs::renameat_with(CWD, at.join(a), CWD, at.join(b), RenameFlags::EXCHANGE);
 }
 
 /// Every path with its content; for a link, its target.

@@ -12,6 +12,8 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use toolyard_runtimes::beneath::{self, LinkPolicy};
 
 pub struct Root {
@@ -23,7 +25,27 @@ pub struct Root {
     /// Never entered, even if it is below the root.
     state: PathBuf,
     /// The largest file that is read or written.
-    max_bytes: u64,
+    max_bytes: SizeLimit,
+}
+
+/// A number of bytes that can be changed while it is in use; clones share it.
+#[derive(Clone)]
+pub struct SizeLimit(Arc<AtomicU64>);
+
+impl SizeLimit {
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+}
+
+impl From<u64> for SizeLimit {
+    fn from(bytes: u64) -> SizeLimit {
+        SizeLimit(Arc::new(bytes.into()))
+    }
 }
 
 /// Permissions besides reading.
@@ -64,7 +86,7 @@ impl Root {
         path: &Path,
         state: &Path,
         access: RootAccess,
-        max_bytes: u64,
+        max_bytes: impl Into<SizeLimit>,
     ) -> Result<Root, RootError> {
         let mut options = std::fs::OpenOptions::new();
         let folder = options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_PATH).open(path);
@@ -73,7 +95,8 @@ impl Root {
         let probe =
             beneath::open(folder.as_fd(), ".", beneath::FOLDER, LinkPolicy::Refuse).map_err(RootError::of)?;
         let owner = File::from(probe).metadata().map_err(RootError::of)?.uid();
-        Ok(Root { name: name.to_owned(), access, folder, owner, state: state.to_owned(), max_bytes })
+        let (name, state, max_bytes) = (name.to_owned(), state.to_owned(), max_bytes.into());
+        Ok(Root { name, access, folder, owner, state, max_bytes })
     }
 
     /// The content of a file.
@@ -89,7 +112,7 @@ impl Root {
         self.check_size(meta.len())?;
         let mut bytes = Vec::with_capacity(meta.len() as usize);
         // It may have grown since.
-        file.take(self.max_bytes + 1).read_to_end(&mut bytes).map_err(RootError::of)?;
+        file.take(self.max_bytes.get() + 1).read_to_end(&mut bytes).map_err(RootError::of)?;
         self.check_size(bytes.len() as u64)?;
         Ok(bytes)
     }
@@ -123,7 +146,7 @@ impl Root {
     }
 
     fn check_size(&self, size: u64) -> Result<(), RootError> {
-        let max = self.max_bytes;
+        let max = self.max_bytes.get();
         if size > max { Err(RootError::TooLarge { size, max }) } else { Ok(()) }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{IfMissing, Root, RootError};
 use crate::resources::file_uri::FilePath;
+use rustix::fs::OFlags;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -57,5 +58,5 @@ fn temporary_name() -> String {
 
 /// Without it the name may be lost in a crash, though the content is safe.
 pub(super) fn sync_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
-    File::from(beneath::open(folder, ".", beneath::READ | libc::O_DIRECTORY, LinkPolicy::Refuse)?).sync_all()
+    File::from(beneath::open(folder, ".", beneath::READ | OFlags::DIRECTORY, LinkPolicy::Refuse)?).sync_all()
 }

@@ -1,16 +1,18 @@
 //! HTTP of a session: POST sends messages, GET opens or resumes a stream, DELETE ends the session.
 
-use super::{Accept, fail, json, not_allowed, refuse, text};
+use super::{Accept, fail, json, needs_session, refuse, text, too_many_sessions};
 use crate::limits::with_timeout;
 use crate::mcp::session::Session;
 use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::notification_stream::NotificationStream;
 use crate::mcp::session::outbox::{NextEvent, Outbox};
+use crate::mcp::transport::duplex::NO_BATCHES;
 use crate::mcp::{Mcp, session::dispatch, transport::sse};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Duration;
+use toolyard_formats::json::array;
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::{self, Message, Notification, Reject, Request};
 use toolyard_wire::mcp::failure::Failure;
@@ -28,10 +30,9 @@ pub(super) fn initialize(mcp: &Mcp, identity: Identity, request: &Request) -> Re
         Err(message) => return fail(&Failure::params(message), Some(&request.id)),
     };
     let Some((id, _)) = mcp.sessions.open(mcp.engine.random.as_ref(), identity, handshake) else {
-        let failure = Failure::request(503, "there are too many sessions; try again later");
-        return fail(&failure, Some(&request.id));
+        return fail(&too_many_sessions(), Some(&request.id));
     };
-    let body = initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities);
+    let body = initialize::write_initialize_result(&request.id, &handshake, mcp.server_capabilities());
     let mut response = json(StatusCode::OK, body);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(SESSION, id);
@@ -51,7 +52,7 @@ pub(super) async fn request(
         Err(failure) => return fail(&failure, Some(&request.id)),
     };
     if dispatch::is_long_running(&request.method) {
-        return run_requests(mcp, &session, vec![request], false, accept).await;
+        return run_requests(mcp, &session, vec![request], None, accept).await;
     }
     json(StatusCode::OK, dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await)
 }
@@ -69,10 +70,7 @@ pub(super) async fn batch(
         Err(failure) => return fail(&failure, None),
     };
     if !session.handshake.has_batches() {
-        return refuse(
-            StatusCode::BAD_REQUEST,
-            "batches exist in revision 2025-03-26 only; send one message",
-        );
+        return refuse(StatusCode::BAD_REQUEST, NO_BATCHES);
     }
     let (mut requests, mut rejected) = (Vec::new(), Vec::new());
     for message in messages {
@@ -87,26 +85,7 @@ pub(super) async fn batch(
     if requests.is_empty() && rejected.is_empty() {
         return StatusCode::ACCEPTED.into_response();
     }
-    let mut response = run_requests(mcp, &session, requests, true, accept).await;
-    if !rejected.is_empty() {
-        // Errors of malformed members are added to a JSON response, but not to a stream.
-        response = join(response, &rejected).await;
-    }
-    response
-}
-
-async fn join(response: Response, rejected: &[Reject]) -> Response {
-    let is_array = text(response.headers(), &header::CONTENT_TYPE) == Some("application/json");
-    let mut parts: Vec<Vec<u8>> = rejected.iter().map(Reject::write).collect();
-    if response.status() == StatusCode::OK && !is_array {
-        return response;
-    }
-    if let Ok(body) = axum::body::to_bytes(response.into_body(), usize::MAX).await
-        && body.len() > 2
-    {
-        parts.insert(0, body[1..body.len() - 1].to_vec());
-    }
-    json(StatusCode::OK, [b"[", parts.join(&b","[..]).as_slice(), b"]"].concat())
+    run_requests(mcp, &session, requests, Some(rejected), accept).await
 }
 
 pub(super) fn notification(
@@ -146,7 +125,7 @@ pub(super) fn response(
 
 pub(super) fn delete(mcp: &Mcp, headers: &HeaderMap, identity: &Identity) -> Response {
     match text(headers, &SESSION) {
-        None => not_allowed(),
+        None => needs_session(),
         Some(id) if mcp.sessions.remove(id, identity) => StatusCode::NO_CONTENT.into_response(),
         Some(_) => fail(&unknown_session(), None),
     }
@@ -167,15 +146,19 @@ fn unknown_session() -> Failure {
     Failure::request(404, "session not found; begin again with 'initialize'")
 }
 
-/// Runs requests that may send messages first. They survive a lost connection, until the session ends.
+/// Runs requests that may send messages first. They survive a lost connection, until the session ends. A
+/// batch also has the messages that were rejected.
 async fn run_requests(
     mcp: &Arc<Mcp>,
     session: &Arc<Session>,
     requests: Vec<Request>,
-    batch: bool,
+    batch: Option<Vec<Reject>>,
     accept: Accept,
 ) -> Response {
     let outbox = session.new_outbox(requests.len());
+    for reject in batch.iter().flatten() {
+        outbox.push_response(reject.write());
+    }
     for request in requests {
         let out = if accept.events { MessageSink::Stream(outbox.clone()) } else { MessageSink::Discard };
         let mut pending = PendingResponse { outbox: outbox.clone(), answered: false };
@@ -199,10 +182,14 @@ async fn run_requests(
     };
     session.remove_outbox(outbox.key);
     match (batch, answers.len()) {
-        (false, 1) => json(StatusCode::OK, answers.swap_remove(0)),
+        (None, 1) => json(StatusCode::OK, answers.swap_remove(0)),
         // Cancelled: there is no JSON-RPC response, but HTTP needs one.
-        (false, _) => StatusCode::ACCEPTED.into_response(),
-        (true, _) => json(StatusCode::OK, [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat()),
+        (None, _) => StatusCode::ACCEPTED.into_response(),
+        (Some(_), _) => {
+            let mut out = Vec::new();
+            array(&mut out, &answers, |out, answer| out.extend_from_slice(answer));
+            json(StatusCode::OK, out)
+        }
     }
 }
 
@@ -256,7 +243,7 @@ fn stream_outbox(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
 /// Resumes the stream named by `Last-Event-ID`, or opens the notification stream.
 pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> Response {
     if text(headers, &SESSION).is_none() {
-        return not_allowed();
+        return needs_session();
     }
     let session = match find(mcp, headers, identity) {
         Ok(session) => session,

@@ -1,0 +1,266 @@
+//! What becomes of jobs when their process stops, dies or finds the disk full.
+
+use crate::call;
+use crate::scripted::{Setup, Step, World, in_paused_time, keyed, listener, received, setup, until};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
+use toolyard_engine::jobs::Options;
+use toolyard_engine::stores::{JobFilter, JobStore, NewJob};
+use toolyard_protocol::{
+    Annotations, Call, Edge, ErrorKind, Id, Identity, JobState, NoopCaller, Payload, Timestamp, Timing,
+    TraceContext, Wait,
+};
+use toolyard_store::suite::memory;
+
+fn not_repeatable(options: Options) -> Setup {
+    let mut given = Setup { options, ..setup(Timing::AsyncLong) };
+    given.spec.annotations = Annotations::default();
+    given
+}
+
+/// The row of a job whose process died before it started.
+fn orphan() -> NewJob {
+    NewJob {
+        id: new_id(&SystemClock, &SystemRandom),
+        tool: "example.echo".into(),
+        arguments: Payload::json("{}"),
+        identity: Identity::local(),
+        timing: Timing::AsyncLong,
+        repeatable: true,
+        state: JobState::Pending,
+        now: Timestamp::from_unix_ms(1),
+        owner: new_id(&SystemClock, &SystemRandom),
+        ttl: Duration::from_secs(3600),
+        key: None,
+        trace: None,
+        max_open: 10,
+        max_open_of_caller: 10,
+    }
+}
+
+async fn recover(world: &World, row: NewJob) -> Id {
+    let id = row.id;
+    memory::Jobs(world.memory.clone()).create(row).await.unwrap();
+    world.jobs().spawn_maintenance(&world.engine);
+    id
+}
+
+#[tokio::test]
+async fn a_repeatable_job_is_left_at_a_shutdown_and_runs_again_in_the_next_process() {
+    let runs = AtomicUsize::new(0);
+    let first_hangs = move |_: &str| match runs.fetch_add(1, Ordering::SeqCst) {
+        0 => vec![Step::Hang],
+        _ => Vec::new(),
+    };
+    let mut world = setup(Timing::AsyncLong).build(first_hangs);
+    let id = world.start("{}").await;
+    until(async || world.runs() == 1).await;
+    world.jobs().shut_down().await;
+    assert_eq!((world.job(id).await.state, world.job(id).await.outcome), (JobState::Running, None));
+    // The old process is gone with its service.
+    world.engine = world.another_process();
+    world.jobs().spawn_maintenance(&world.engine);
+    let job = world.over(id).await;
+    assert_eq!((job.state, job.attempt, world.runs()), (JobState::Complete, 2, 2));
+}
+
+#[tokio::test]
+async fn at_a_shutdown_other_jobs_end_as_cancelled_once_they_have_started() {
+    let world = not_repeatable(Options { max_running: 1, ..Options::default() }).build(|_| vec![Step::Hang]);
+    let running = Call { wait: Wait::UntilDone, ..call("{}") };
+    let started = running.id;
+    let (outcome, queued) = tokio::join!(world.run(running), async {
+        until(async || world.runs() == 1).await;
+        let mut queued = Vec::new();
+        // Many, because the stopped one frees its permit, and any of them may be the next to see it.
+        for _ in 0..30 {
+            queued.push(world.start("{}").await);
+        }
+        world.jobs().shut_down().await;
+        queued
+    });
+    let error = outcome.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Cancelled);
+    let message = "the server was stopped while the job ran; the tool's whole process tree was killed";
+    assert_eq!(error.message, message);
+    assert_eq!(world.job(started).await.state, JobState::Cancelled);
+    for id in queued {
+        assert_eq!(
+            world.job(id).await.state,
+            JobState::Pending,
+            "never started, so left to the next process"
+        );
+    }
+}
+
+#[tokio::test]
+async fn after_a_shutdown_no_job_starts() {
+    let world = setup(Timing::AsyncShort).build(|_| Vec::new());
+    world.jobs().shut_down().await;
+    let outcome = world.run(call("{}")).await;
+    assert_eq!((outcome.error().unwrap().kind, outcome.meta.job), (ErrorKind::Cancelled, None));
+    let all = JobFilter { limit: 10, ..JobFilter::default() };
+    assert_eq!((world.jobs().list(all).await.unwrap(), world.runs()), (Vec::new(), 0));
+}
+
+#[tokio::test]
+async fn a_job_is_stopped_when_another_process_requests_it() {
+    let options = Options { maintenance_interval: Duration::from_millis(5), ..Options::default() };
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(|_| vec![Step::Hang]);
+    world.jobs().spawn_maintenance(&world.engine);
+    let (id, other) = (world.start("{}").await, world.start("{}").await);
+    until(async || world.runs() == 2).await;
+    memory::Jobs(world.memory.clone()).cancel(id, Timestamp::from_unix_ms(2)).await.unwrap();
+    world.reach(id, JobState::Cancelled).await;
+    assert_eq!(world.job(other).await.state, JobState::Running);
+}
+
+#[tokio::test]
+async fn the_maintenance_ends_with_the_service() {
+    let options = Options { maintenance_interval: Duration::from_millis(5), ..Options::default() };
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(|_| Vec::new());
+    world.jobs().spawn_maintenance(&world.engine);
+    let workers = || std::fs::read_dir(world.folder.path().join("workers")).unwrap().count();
+    assert_eq!(workers(), 1);
+    drop(world.engine);
+    until(async || workers() == 0).await;
+}
+
+#[tokio::test]
+async fn a_recovered_job_is_the_call_that_was_submitted() {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    let row = NewJob {
+        identity: Identity::new("ada"),
+        key: Some("k".into()),
+        trace: Some(trace.into()),
+        arguments: Payload::json(r#"{"a":1}"#),
+        ..orphan()
+    };
+    let id = recover(&world, row).await;
+    until(async || world.audit.ended.lock().unwrap().len() == 1).await;
+    let begun = world.audit.begun.lock().unwrap();
+    let seen = world.seen.lock().unwrap();
+    for call in [&begun[0], &seen[0].call] {
+        assert_eq!((call.id, call.edge, call.identity.as_str()), (id, Edge::Job, "ada"));
+        assert_eq!(call.idempotency_key.as_deref(), Some("k"));
+        assert_eq!(call.trace, TraceContext::parse(trace));
+        assert_eq!((call.tool.as_str(), &call.arguments.bytes()[..]), ("example.echo", &br#"{"a":1}"#[..]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovered_job_waits_until_it_can_be_recorded() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    world.audit.full_for.store(3, Ordering::SeqCst);
+    let id = recover(&world, orphan()).await;
+    let began = Instant::now();
+    world.reach(id, JobState::Pending).await;
+    tokio::time::sleep(Duration::from_millis(590)).await;
+    assert_eq!((world.job(id).await.state, world.runs()), (JobState::Pending, 0), "{:?}", began.elapsed());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!((world.job(id).await.state, world.runs()), (JobState::Complete, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_finds_the_disk_full_is_written_when_there_is_room() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    world.store.full_for.store(9, Ordering::SeqCst);
+    let id = world.start("{}").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.job(id).await.state, JobState::Complete);
+    let tried = world.store.finish_tried.lock().unwrap();
+    let pauses = tried.windows(2).map(|pair| (pair[1] - pair[0]).as_millis() / 10 * 10);
+    assert_eq!(pauses.collect::<Vec<_>>(), [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_job_that_finds_the_disk_full_starts_when_there_is_room() {
+    let options = Options { max_running: 1, ..Options::default() };
+    let script = |_: &str| vec![Step::Sleep(Duration::from_secs(1))];
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(script);
+    let (first, second) = (world.start("{}").await, world.start("{}").await);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // At 1000 ms both find it full, at 1050 ms the end of the first; at 1150 and 1200 ms there is room.
+    world.store.full_for.store(3, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(680)).await;
+    let states = async || (world.job(first).await.state, world.job(second).await.state);
+    assert_eq!((states().await, world.runs()), ((JobState::Complete, JobState::Pending), 1));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!((states().await, world.runs()), ((JobState::Complete, JobState::Running), 2));
+}
+
+#[tokio::test]
+async fn a_queued_job_that_another_process_took_over_does_not_run_here() {
+    let options = Options { max_running: 1, ..Options::default() };
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(|_| vec![Step::Hang]);
+    let (first, second) = (world.start("{}").await, world.start("{}").await);
+    until(async || world.runs() == 1).await;
+    let rows = memory::Jobs(world.memory.clone());
+    let (owner, other) = (rows.owners().await.unwrap()[0], new_id(&SystemClock, &SystemRandom));
+    assert_eq!(rows.take_over(owner, other, Timestamp::from_unix_ms(2), 10).await.unwrap().len(), 2);
+    assert_eq!(world.jobs().cancel(first, &Identity::local()).await.unwrap(), JobState::Cancelled);
+    until(async || world.audit.ended.lock().unwrap().len() == 2).await;
+    let messages: Vec<String> = world
+        .audit
+        .ended
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|ended| ended.error().unwrap().message.clone())
+        .collect();
+    assert_eq!(messages, ["the job was cancelled", "another process took over the job"]);
+    assert_eq!((world.job(second).await.state, world.runs()), (JobState::Pending, 1));
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_job_without_a_result_says_why_there_is_none() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let id = recover(&world, NewJob { repeatable: false, state: JobState::Running, ..orphan() }).await;
+    world.reach(id, JobState::Unknown).await;
+    let job = world.job(id).await;
+    let outcome = world.jobs().outcome_of(&job).unwrap();
+    let message = "the process that ran the job died; how far the job got is unknown";
+    assert_eq!(outcome.error().unwrap().message, message);
+    assert_eq!(outcome.meta.job, Some((id, JobState::Unknown)));
+    let with = |state| toolyard_protocol::Job { state, ..job.clone() };
+    let cancelled = world.jobs().outcome_of(&with(JobState::Cancelled)).unwrap();
+    assert_eq!(cancelled.error().unwrap().message, "the job was cancelled");
+    let started = world.jobs().outcome_of(&with(JobState::Running)).unwrap();
+    let data = format!(r#"{{"job_id":"{id}","tool":"example.echo","timing":"async_long"}}"#);
+    assert_eq!(started.data().unwrap().bytes(), data.as_bytes());
+    // A result was written, and its row is gone by now.
+    let lost = world.jobs().outcome_of(&with(JobState::Complete)).unwrap_err();
+    assert_eq!((lost.kind, lost.message), (ErrorKind::ResourceNotFound, format!("there is no job '{id}'")));
+}
+
+#[test]
+fn a_caller_listens_for_twice_the_timeout_of_a_slow_tool() {
+    let minutes = |n: u64| Duration::from_secs(n * 60);
+    for (timing, wait) in [(Timing::AsyncLong, Wait::UntilDone), (Timing::Sync, Wait::AsDeclared)] {
+        in_paused_time(async {
+            let mut given = setup(timing);
+            given.spec.limits.timeout = minutes(120);
+            let world = given.build(move |_| vec![Step::Sleep(minutes(90)), Step::Progress(99.0)]);
+            let (caller, mut updates) = listener();
+            let call = Call { wait, ..keyed(call("{}")) };
+            assert_eq!(world.engine.run(call, &caller).await.error(), None);
+            assert_eq!(received(&mut updates), ["progress 99"]);
+        });
+    }
+}
+
+#[tokio::test]
+async fn jobs_need_a_writable_state_folder() {
+    let world = setup(Timing::AsyncShort).build(|_| Vec::new());
+    std::fs::write(world.folder.path().join("workers"), "").unwrap();
+    let outcome = world.engine.run(call("{}"), &NoopCaller).await;
+    let error = outcome.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.starts_with("cannot use the worker file"), "{}", error.message);
+    let hint = "make the state folder writable, or set [state] dir in toolyard.toml";
+    assert_eq!(error.hint.as_deref(), Some(hint));
+    assert_eq!(world.audit.refused.lock().unwrap().len(), 1);
+}

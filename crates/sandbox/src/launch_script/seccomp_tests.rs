@@ -1,0 +1,211 @@
+//! Runs the filter as the kernel would, for every system call and the arguments of interest, and compares the
+//! result with the rules written out plainly.
+
+use super::*;
+
+const LEVELS: [SandboxLevel; 2] = [SandboxLevel::Landlock, SandboxLevel::Full];
+const NETWORKS: [Network; 3] = [Network::Deny, Network::Hosts, Network::Allow];
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+/// Beyond the last system call of any architecture.
+const NUMBERS: std::ops::Range<u32> = 0..1024;
+
+struct Call {
+    arch: u32,
+    number: u32,
+    arguments: [u64; 6],
+}
+
+impl Call {
+    /// The word at `offset` of `struct seccomp_data`.
+    fn word(&self, offset: usize) -> u32 {
+        let argument = |index: usize| self.arguments[index];
+        match offset {
+            0 => self.number,
+            4 => self.arch,
+            16.. if offset.is_multiple_of(8) => argument((offset - 16) / 8) as u32,
+            20.. if offset.is_multiple_of(4) => (argument((offset - 20) / 8) >> 32) as u32,
+            _ => panic!("no word of the call is at {offset}"),
+        }
+    }
+}
+
+fn instructions(program: &[u8]) -> Vec<libc::sock_filter> {
+    let (parts, rest) = program.as_chunks::<8>();
+    assert!(rest.is_empty());
+    let instruction = |part: &[u8; 8]| libc::sock_filter {
+        code: u16::from_ne_bytes([part[0], part[1]]),
+        jt: part[2],
+        jf: part[3],
+        k: u32::from_ne_bytes([part[4], part[5], part[6], part[7]]),
+    };
+    parts.iter().map(instruction).collect()
+}
+
+/// The action for a call; panics where the kernel would have refused the program.
+fn action(program: &[libc::sock_filter], call: &Call) -> u32 {
+    let (mut at, mut loaded) = (0, 0u32);
+    loop {
+        let libc::sock_filter { code, jt, jf, k } = program[at];
+        let choose = |holds: bool| usize::from(if holds { jt } else { jf });
+        at += 1 + match code {
+            LOAD => {
+                loaded = call.word(k as usize);
+                0
+            }
+            AND => {
+                loaded &= k;
+                0
+            }
+            JUMP => k as usize,
+            JUMP_EQUAL => choose(loaded == k),
+            JUMP_AT_LEAST => choose(loaded >= k),
+            JUMP_ANY => choose(loaded & k != 0),
+            RETURN => return k,
+            other => panic!("unknown instruction {other:#x}"),
+        };
+    }
+}
+
+/// Every jump lands inside the program, and no path runs past its end.
+fn assert_jumps_land_inside(program: &[libc::sock_filter]) {
+    for (at, instruction) in program.iter().enumerate() {
+        let targets = match instruction.code {
+            RETURN => vec![],
+            LOAD | AND => vec![0],
+            JUMP => vec![instruction.k as usize],
+            _ => vec![usize::from(instruction.jt), usize::from(instruction.jf)],
+        };
+        for target in targets {
+            assert!(at + 1 + target < program.len(), "instruction {at} jumps beyond the end");
+        }
+    }
+}
+
+/// The rules, for one of our architecture's own calls.
+fn rule(level: SandboxLevel, network: Network, shared_ipc: bool, call: &Call) -> u32 {
+    let refuse = |errno: i32| libc::SECCOMP_RET_ERRNO | errno as u32;
+    let [first, second, third, ..] = call.arguments.map(|argument| argument as u32);
+    let number = i64::from(call.number);
+    let full = level == SandboxLevel::Full;
+    if DENIED_SYSCALLS.contains(&number) || DENIED_SYSCALLS_OF_ARCH.contains(&number) {
+        return refuse(libc::EPERM);
+    }
+    let own_ipc = full && !shared_ipc;
+    if IPC_SYSCALLS.contains(&number) && !own_ipc {
+        return refuse(libc::EPERM);
+    }
+    let refused = match number {
+        libc::SYS_clone3 => Some(libc::ENOSYS),
+        libc::SYS_clone => (first & NAMESPACES != 0).then_some(libc::EPERM),
+        libc::SYS_unshare => (first & (NAMESPACES | CLONE_NEWTIME) != 0).then_some(libc::EPERM),
+        libc::SYS_personality => (first != 0 && first != u32::MAX).then_some(libc::EPERM),
+        libc::SYS_ioctl => {
+            [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].contains(&second).then_some(libc::EPERM)
+        }
+        libc::SYS_socketpair => (first != libc::AF_UNIX as u32).then_some(libc::EAFNOSUPPORT),
+        libc::SYS_socket => match first as i32 {
+            libc::AF_UNIX if full => None,
+            libc::AF_NETLINK if network != Network::Deny => {
+                (third != libc::NETLINK_ROUTE as u32).then_some(libc::EAFNOSUPPORT)
+            }
+            libc::AF_INET | libc::AF_INET6 if network != Network::Deny => {
+                let udp = network == Network::Allow;
+                match (third as i32, (second & 0xf) as i32) {
+                    (libc::IPPROTO_UDP, _) if !udp => Some(libc::EPROTONOSUPPORT),
+                    (0 | libc::IPPROTO_TCP | libc::IPPROTO_UDP, libc::SOCK_STREAM) => None,
+                    (0 | libc::IPPROTO_TCP | libc::IPPROTO_UDP, libc::SOCK_DGRAM) if udp => None,
+                    (0 | libc::IPPROTO_TCP | libc::IPPROTO_UDP, _) => Some(libc::EPERM),
+                    _ => Some(libc::EPROTONOSUPPORT),
+                }
+            }
+            _ => Some(libc::EAFNOSUPPORT),
+        },
+        _ => None,
+    };
+    refused.map_or(ALLOW, refuse)
+}
+
+/// Values of interest for each argument, with the high half set too: the kernel ignores it there.
+fn arguments(number: u32) -> Vec<[u64; 6]> {
+    let flags = || (0..32).map(|bit| 1u64 << bit).chain([0, u64::from(u32::MAX), 1 << 32, u64::MAX]);
+    match i64::from(number) {
+        libc::SYS_clone | libc::SYS_unshare | libc::SYS_personality => {
+            flags().map(|first| [first, 0, 0, 0, 0, 0]).collect()
+        }
+        libc::SYS_ioctl => [libc::TIOCSTI, libc::TIOCLINUX, libc::TCGETS]
+            .into_iter()
+            .flat_map(|request| [request, request | 1 << 40])
+            .map(|request| [0, request, 0, 0, 0, 0])
+            .collect(),
+        libc::SYS_socket | libc::SYS_socketpair => {
+            let mut all = Vec::new();
+            for family in 0..48 {
+                for kind in (0..16).chain([libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::SOCK_DGRAM | 0x800])
+                {
+                    for protocol in [0, 1, 6, 17, 132, 255, 262] {
+                        all.push([family, kind as u64, protocol, 0, 0, 0]);
+                    }
+                }
+            }
+            all.push([2 | 1 << 32, 1 | 1 << 32, 6 | 1 << 32, 0, 0, 0]);
+            all
+        }
+        _ => vec![[0; 6], [u64::MAX; 6]],
+    }
+}
+
+#[test]
+fn every_call_gets_the_action_of_its_rule() {
+    for (level, network) in LEVELS.into_iter().flat_map(|level| NETWORKS.map(|network| (level, network))) {
+        for shared_ipc in [false, true] {
+            let program = instructions(&program(level, network, shared_ipc));
+            assert_jumps_land_inside(&program);
+            let mut seen = std::collections::BTreeSet::new();
+            for number in NUMBERS {
+                for arguments in arguments(number) {
+                    let call = Call { arch: ARCHITECTURE, number, arguments };
+                    let done = action(&program, &call);
+                    let wanted = rule(level, network, shared_ipc, &call);
+                    assert_eq!(done, wanted, "{level:?} {network:?} {shared_ipc}: {number} {arguments:x?}");
+                    seen.insert(done);
+                }
+            }
+            // Not all the same by mistake: allowed, EPERM, ENOSYS, EAFNOSUPPORT, with a network also
+            // EPROTONOSUPPORT.
+            assert_eq!(seen.len(), if network == Network::Deny { 4 } else { 5 });
+        }
+    }
+}
+
+#[test]
+fn calls_of_another_architecture_and_of_x32_end_the_process() {
+    let program = instructions(&program(SandboxLevel::Full, Network::Allow, false));
+    let kill = |arch, number| action(&program, &Call { arch, number, arguments: [0; 6] }) == KILL;
+    for number in NUMBERS {
+        // i386, the other architecture of ours, and none.
+        for arch in [0x4000_0003, ARCHITECTURE ^ 0xc000_003e ^ 0xc000_00b7, 0] {
+            assert!(kill(arch, number), "{arch:#x} {number}");
+        }
+        assert_eq!(kill(ARCHITECTURE, number | 0x4000_0000), cfg!(target_arch = "x86_64"), "{number}");
+        assert!(!kill(ARCHITECTURE, number), "{number}");
+    }
+}
+
+/// The search has offsets of eight bits; more values than they can skip need plain jumps.
+#[test]
+fn a_search_finds_its_values_however_many_there_are() {
+    for count in [1, 3, 4, 100, 250, 1000, 5000] {
+        let values: Vec<u32> = (0..count).map(|n| n * 3 + 1).collect();
+        let mut code = BpfProgram::default();
+        code.load(0);
+        code.if_one_of(&values, Action::Kill);
+        code.return_action(Action::Allow);
+        let program = instructions(&code.bytes);
+        assert_jumps_land_inside(&program);
+        for number in 0..count * 3 + 3 {
+            let done = action(&program, &Call { arch: 0, number, arguments: [0; 6] });
+            assert_eq!(done == KILL, values.contains(&number), "{number} of {count}");
+        }
+    }
+}
