@@ -8,6 +8,7 @@ use toolyard_protocol::{Event, Format, Payload};
 on_every_subject!(
     events_are_numbered_from_one_and_read_back_as_they_were,
     a_page_ends_at_its_limit_and_the_next_goes_on_from_its_cursor,
+    a_page_is_bounded_in_bytes,
     filters_choose_and_the_cursor_passes_what_they_left_out,
     a_first_read_without_a_cursor_starts_after_the_newest,
     a_full_ring_drops_the_oldest_and_reports_it,
@@ -140,4 +141,20 @@ async fn a_wait_ends_with_an_event_or_with_its_time<S: Subject>() {
         subject.events().append(vec![new(4)])
     );
     assert_eq!(waited, Ok(()));
+}
+
+async fn a_page_is_bounded_in_bytes<S: Subject>() {
+    let subject = S::fresh(10);
+    let large = |n: u64, kb: usize| NewEvent {
+        data: Payload::json(format!("\"{}\"", "x".repeat(kb * 1000))),
+        ..new(n)
+    };
+    let events = vec![large(1, 600), large(2, 400), large(3, 600), large(4, 2000), new(5)];
+    assert_eq!(subject.events().append(events).await, Ok(5));
+    let mut cursor = 0;
+    for (expected, has_more) in [(vec![1, 2], true), (vec![3], true), (vec![4], true), (vec![5], false)] {
+        let page = read(&subject, after(cursor)).await;
+        assert_eq!((numbers(&page), page.has_more), (expected, has_more));
+        cursor = page.cursor;
+    }
 }

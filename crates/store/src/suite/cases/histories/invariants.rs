@@ -98,11 +98,12 @@ impl InvariantChecker {
                     }
                     Some(now) => {
                         // A start that was given back does not count.
-                        let is_given_back = |operation: &&Operation| {
-                            matches!(operation, Operation::GiveBack(lease, false, _) if lease.id == *id)
-                        };
+                        let is_given_back = |operation: &&Operation| matches!(operation, Operation::GiveBack(lease, false, _) if lease.id == *id);
                         let given_back = group.iter().filter(is_given_back).count() as u32;
-                        assert!(now.attempt + given_back >= job.attempt, "{id} has fewer attempts than before");
+                        assert!(
+                            now.attempt + given_back >= job.attempt,
+                            "{id} has fewer attempts than before"
+                        );
                     }
                 }
             }
