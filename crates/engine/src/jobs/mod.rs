@@ -173,6 +173,7 @@ impl Jobs {
         tokio::spawn(async move {
             loop {
                 let Some(jobs) = jobs.upgrade() else { return };
+                jobs.owner.renew();
                 // Failures, such as a full disk or a locked file, are retried at the next interval.
                 let _ = jobs.recover_orphaned_jobs(&engine).await;
                 let _ = jobs.apply_cancel_requests().await;
