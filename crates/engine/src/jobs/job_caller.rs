@@ -14,6 +14,8 @@ use toolyard_protocol::{
 pub struct HeldPermit {
     identity: Identity,
     state: Mutex<PermitState>,
+    /// Whether the row says that the job waits for input; `None` when that is not certain.
+    row: tokio::sync::Mutex<Option<bool>>,
 }
 
 struct PermitState {
@@ -26,7 +28,20 @@ struct PermitState {
 impl HeldPermit {
     pub fn new(permit: JobPermit, identity: Identity) -> Arc<HeldPermit> {
         let state = PermitState { permit: Some(permit), suspended: None, waiting: 0 };
-        Arc::new(HeldPermit { identity, state: Mutex::new(state) })
+        let row = tokio::sync::Mutex::new(Some(false));
+        Arc::new(HeldPermit { identity, state: Mutex::new(state), row })
+    }
+
+    /// Makes the row say whether the job waits for input. One write at a time, so that the last one is right.
+    async fn write_waiting(&self, jobs: &Jobs, lease: Lease) -> Result<(), Error> {
+        let mut row = self.row.lock().await;
+        let is_waiting = lock(&self.state).waiting > 0;
+        // Unknown until it is written: this future may be dropped meanwhile.
+        if row.take() != Some(is_waiting) {
+            jobs.store.set_waiting(lease, is_waiting, jobs.now()).await?;
+        }
+        *row = Some(is_waiting);
+        Ok(())
     }
 }
 
@@ -52,12 +67,11 @@ impl JobCaller {
     async fn ask_and_wait(&self, question: InputRequest) -> Result<InputResponse, Error> {
         let mut asked = self.handle.ask(question)?;
         let waiting = self.begin_waiting();
-        self.jobs.store.set_waiting(self.lease, true, self.jobs.now()).await?;
+        self.permit.write_waiting(&self.jobs, self.lease).await?;
         let answer = asked.answer().await;
         drop(asked);
-        if waiting.end().await {
-            self.jobs.store.set_waiting(self.lease, false, self.jobs.now()).await?;
-        }
+        waiting.end().await;
+        self.permit.write_waiting(&self.jobs, self.lease).await?;
         answer
     }
 
@@ -77,8 +91,8 @@ impl JobCaller {
 }
 
 impl WaitingForAnswer<'_> {
-    /// The last answer waits for a permit again; `true` when no other question is open.
-    async fn end(mut self) -> bool {
+    /// The last answer waits for a permit again.
+    async fn end(mut self) {
         let held = &self.caller.permit;
         let is_suspended = {
             let state = lock(&held.state);
@@ -94,7 +108,6 @@ impl WaitingForAnswer<'_> {
         }
         state.waiting -= 1;
         self.is_over = true;
-        state.waiting == 0
     }
 }
 
@@ -114,10 +127,10 @@ impl Drop for WaitingForAnswer<'_> {
         if state.waiting == 0
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (jobs, lease) = (self.caller.jobs.clone(), self.caller.lease);
+            let (jobs, lease, held) = (self.caller.jobs.clone(), self.caller.lease, held.clone());
             // Without effect if the job has ended.
             runtime.spawn(async move {
-                let _ = jobs.store.set_waiting(lease, false, jobs.now()).await;
+                let _ = held.write_waiting(&jobs, lease).await;
             });
         }
     }

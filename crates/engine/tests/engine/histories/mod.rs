@@ -27,7 +27,7 @@ const HISTORIES: u64 = 10_000;
 /// Most of a history is waiting, so many run at once.
 const THREADS: u64 = 48;
 const MAX_RUNNING: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn every_job_ends_once_whatever_happens_at_any_await() {
@@ -142,11 +142,8 @@ impl History<'_> {
             }
         });
         runtime.shutdown_background();
-        assert!(
-            process.most.load(Ordering::SeqCst) <= MAX_RUNNING + 1,
-            "more ran than may: seed {}",
-            self.seed
-        );
+        let (most, forced) = (process.most.load(Ordering::SeqCst), process.forced.load(Ordering::SeqCst));
+        assert!(most <= MAX_RUNNING + forced, "{most} ran at once: seed {}", self.seed);
         promises
     }
 

@@ -61,6 +61,8 @@ pub struct Process {
     pub died: Notify,
     running: AtomicUsize,
     pub most: AtomicUsize,
+    /// Jobs that go on without an answer, and so without having waited for a permit.
+    pub forced: AtomicUsize,
     meeting: Barrier,
 }
 
@@ -75,6 +77,7 @@ impl Process {
             died: Notify::new(),
             running: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            forced: AtomicUsize::new(0),
             meeting: Barrier::new(MAX_RUNNING),
         })
     }
@@ -250,6 +253,8 @@ impl Runner for Worker {
                 }
                 Work::AskTwice => {
                     if first {
+                        process.forced.fetch_add(1, Ordering::SeqCst);
+                        drop(active);
                         let question = run.caller.request_input(question());
                         tokio::select! {
                             biased;
