@@ -113,6 +113,7 @@ fn job_filter(mut query: Query) -> Result<JobFilter, Error> {
         tool: query.text("tool"),
         before,
         limit: query.number("limit", MAX_LIMIT)?.unwrap_or(100).max(1) as usize,
+        is_summary: true,
     };
     query.finish(&["state", "tool", "before", "limit"])?;
     Ok(filter)
@@ -151,13 +152,15 @@ async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
             limit: query.number("limit", MAX_LIMIT)?.unwrap_or(100).max(1) as usize,
         };
         query.finish(&["after", "types", "subject", "limit", "wait_ms"])?;
-        let events = open_jobs(&v1)?.events();
+        let service = open_jobs(&v1)?;
+        let events = service.events();
         let mut page = events.read(event_query.clone()).await?;
         if page.events.is_empty() && !wait.is_zero() {
             events.wait(page.cursor, wait).await?;
             page = events.read(EventQuery { after: Some(page.cursor), ..event_query }).await?;
         }
-        Ok(jobs::write_events(&page.events, page.cursor, page.has_more, (page.oldest, page.newest)))
+        let visible = service.visible_events(page.events, &Identity::local()).await?;
+        Ok(jobs::write_events(&visible, page.cursor, page.has_more, (page.oldest, page.newest)))
     };
     page.await.map_or_else(error_response, ok_response)
 }

@@ -88,11 +88,11 @@ impl Engine {
             let caller = RedactingCaller { caller, redactor: self.redactor.as_ref() };
             let run = run::run(&self.cache, lookup, call, &caller, entry, (started, permit));
             match &mut execution {
-                Execution::Job(job) => job.until_stopped(run).await,
+                Execution::Job(job) => job.run_tool(run).await,
                 Execution::Direct(_) | Execution::Operation(..) => run.await,
             }
         };
-        let ran = redact::result(self.redactor.as_ref(), ran.await);
+        let ran = redact::result(self.redactor.as_ref(), run::catch_panic(ran).await);
         let ran = ran.and_then(validate::output);
         let mut outcome = Outcome::from(ran.map(|ran| cache::store(&self.cache, ran)));
         outcome.meta.duration = started.elapsed();

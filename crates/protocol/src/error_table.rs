@@ -6,6 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     InvalidInput,
+    IdempotencyConflict,
     UnknownTool,
     ResourceNotFound,
     FileNotFound,
@@ -67,6 +68,8 @@ macro_rules! rows {
 pub const TABLE: &[ErrorRow] = rows! {
     InvalidInput "invalid_input": "ValidationError" "EINVAL" "validation" ErrorResult, 400 3 false,
         "The arguments do not match the tool's input schema; each violation is listed with its JSON pointer.";
+    IdempotencyConflict "idempotency_conflict": "ValidationError" "EINVAL" "validation" ErrorResult, 422 3 false,
+        "The idempotency key was used before, with other arguments.";
     UnknownTool "unknown_tool": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,
         "No tool with that name is loaded.";
     ResourceNotFound "resource_not_found": "ResourceNotFound" "EINVAL" "not_found" JsonRpc(-32602), 404 4 false,

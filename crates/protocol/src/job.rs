@@ -35,6 +35,8 @@ pub struct Job {
     pub finished: Option<Timestamp>,
     /// How often the job was started.
     pub attempt: u32,
+    /// When a worker was found dead while it ran the job.
+    pub deaths: Vec<Timestamp>,
     /// Whether the job may be restarted after its worker died.
     pub repeatable: bool,
     /// Cancellation was requested.

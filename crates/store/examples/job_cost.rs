@@ -182,6 +182,7 @@ async fn lives(jobs: &Arc<Jobs>, time: Duration, durability: Durability) -> Resu
                 let ending = JobEnd {
                     state: JobState::Complete,
                     outcome: Some(Payload::json("{\"status\":\"success\",\"data\":{\"ok\":true}}")),
+                    progress: None,
                     now: SystemClock.now(),
                     ttl: Duration::from_secs(3600),
                 };

@@ -10,6 +10,24 @@ pub const PROGRESS: &str = "progress";
 
 const MESSAGE_MAX: usize = 1024;
 
+/// The data of a page of events, unless its only event has more.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Whether one more event fits on a page that has `bytes` so far.
+pub fn fits_on_page(bytes: usize, more: usize) -> bool {
+    bytes == 0 || bytes + more <= PAGE_BYTES
+}
+
+/// The progress of a job that has ended: all of it when it is complete, otherwise the last that is known.
+pub fn last_progress(state: JobState, known: Option<Progress>) -> Option<Progress> {
+    let known = known?;
+    if state != JobState::Complete {
+        return Some(known);
+    }
+    let total = known.total.filter(|total| *total > 0.0);
+    Some(Progress { done: total.unwrap_or(100.0), total, message: None })
+}
+
 /// `{"job_id", "tool", "state"}`.
 pub fn state_changed(id: Id, tool: &str, state: JobState) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
@@ -46,6 +64,9 @@ pub fn check_new(new: &NewJob) -> Result<(), StoreError> {
 }
 
 pub fn check_ending(ending: &JobEnd) -> Result<(), StoreError> {
+    if let Some(progress) = &ending.progress {
+        check_progress(progress)?;
+    }
     if ending.state.is_finished() {
         Ok(())
     } else {

@@ -128,6 +128,7 @@ fn open_jobs(state: &Path) -> Result<Arc<Jobs>, toolyard_protocol::Error> {
         store: Arc::new(sqlite::Jobs::new(database, &events)),
         events: Arc::new(events),
         codec: Arc::new(toolyard_wire::outcome::JsonOutcomeCodec),
+        arguments: Arc::new(CanonicalKey),
         clock: Arc::new(SystemClock),
         options: jobs::Options::default().into(),
     };

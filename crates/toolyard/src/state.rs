@@ -7,6 +7,7 @@ use toolyard_engine::Lazy;
 use toolyard_engine::clock::{Clock, SystemClock, SystemRandom, new_id};
 use toolyard_engine::jobs::{self, Jobs, LazyJobs, SteadyClock};
 use toolyard_engine::stores::LimitStore;
+use toolyard_formats::cache_key::CanonicalKey;
 use toolyard_protocol::Error;
 use toolyard_runtimes::builtin::{LazyStores, Stores};
 use toolyard_store::faults;
@@ -51,16 +52,16 @@ impl StateDir {
 
     pub fn open_jobs(&self, options: jobs::SharedOptions) -> Result<Arc<Jobs>, Error> {
         let database = self.database()?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let events = sqlite::Events::new(database.clone(), sqlite::RING);
         let parts = jobs::Parts {
             store: Arc::new(sqlite::Jobs::new(database, &events)),
             events: Arc::new(events),
             codec: Arc::new(JsonOutcomeCodec),
-            clock: Arc::new(SteadyClock::open(&self.dir, &clock)),
+            arguments: Arc::new(CanonicalKey),
+            clock: Arc::new(self.clock()),
             options,
         };
-        Ok(Jobs::open(&self.dir, new_id(clock.as_ref(), &SystemRandom), parts)?)
+        Ok(Jobs::open(&self.dir, new_id(&SystemClock, &SystemRandom), parts)?)
     }
 
     /// The job table only, without workers that run jobs.
@@ -68,6 +69,18 @@ impl StateDir {
         let database = self.database()?;
         let events = sqlite::Events::new(database.clone(), sqlite::RING);
         Ok(sqlite::Jobs::new(database, &events))
+    }
+
+    /// The clock by which a server removes jobs.
+    pub fn clock(&self) -> SteadyClock {
+        let wall: Arc<dyn Clock> = Arc::new(SystemClock);
+        SteadyClock::open(&self.dir, &wall)
+    }
+
+    /// Gives space that is no longer used back to the file system.
+    pub fn compact(&self) -> Result<(), Error> {
+        let database = self.dir.join(DATABASE);
+        if database.exists() { Ok(sqlite::compact(&database)?) } else { Ok(()) }
     }
 
     pub fn open_stores(&self) -> Result<Stores, Error> {

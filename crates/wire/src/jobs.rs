@@ -125,6 +125,7 @@ mod tests {
             started: Some(Timestamp::from_unix_ms(1)),
             finished: None,
             attempt: 1,
+            deaths: Vec::new(),
             repeatable: false,
             cancel_requested: false,
             key: None,

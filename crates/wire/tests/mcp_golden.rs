@@ -378,6 +378,7 @@ fn job(state: JobState) -> Job {
         started: Some(Timestamp::from_unix_ms(1000)),
         finished: None,
         attempt: 1,
+        deaths: Vec::new(),
         repeatable: false,
         cancel_requested: false,
         key: None,

@@ -24,6 +24,9 @@ pub trait AuditLog: Send + Sync {
     /// Records a call that never ran.
     fn refused<'a>(&'a self, call: &'a Call, error: &'a Error) -> AuditFuture<'a, ()>;
 
+    /// Removes records that are older than they must be kept. Blocks the thread.
+    fn maintain(&self) {}
+
     /// Refuses new calls and syncs all records; the log is closed when the last open call ends.
     fn close(&self);
 }
@@ -59,8 +62,13 @@ pub async fn begin<'a>(
 ) -> Result<BegunCall<'a>, Error> {
     loop {
         match audit.clone().begin(redacted, &entry.spec).await {
-            Err(_) if execution.is_recovered() => tokio::time::sleep(RETRY_DELAY).await,
-            Err(error) => return Err(error),
+            Err(error) => match execution {
+                Execution::Job(job) if job.is_recovered() => tokio::select! {
+                    () = tokio::time::sleep(RETRY_DELAY) => {}
+                    () = job.stop_requested() => return Err(error),
+                },
+                _ => return Err(error),
+            },
             Ok(record) => {
                 let began = enabled!(target: TARGET, Level::INFO).then(Instant::now);
                 return Ok(BegunCall { record: Some(record), call, began });

@@ -7,6 +7,8 @@ use super::concurrency::ToolPermit;
 use crate::cache::{Cache, SharedRun};
 use crate::registry::{Entry, Run};
 use futures_util::FutureExt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
@@ -14,6 +16,16 @@ use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
 /// Runners enforce the deadline themselves, because they know how to stop their work and what to report.
 /// A run that has not ended this long after the deadline is dropped, which stops it too.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Turns a panic into an error: it must not take the caller's task and its permits with it.
+pub async fn catch_panic<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Error::new(ErrorKind::Internal, format!("the call panicked: {text}"))
+            .hint("this is a fault in Toolyard; the log of `serve` says where"))
+    })
+}
 
 /// Runs the tool, unless the lookup found a cached result.
 pub async fn run(

@@ -19,6 +19,8 @@ pub struct Options {
     pub keep_long: Duration,
     /// Retention of jobs that failed, were cancelled, or whose outcome is unknown.
     pub keep_failed: Duration,
+    /// How often processes may die while they run a job, before it is not started again.
+    pub max_attempts: usize,
     /// How often dead processes, cancel requests and expired jobs are checked.
     pub maintenance_interval: Duration,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             keep_short: hour,
             keep_long: 24 * hour,
             keep_failed: 7 * 24 * hour,
+            max_attempts: 5,
             maintenance_interval: Duration::from_secs(1),
         }
     }

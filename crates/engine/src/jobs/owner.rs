@@ -5,6 +5,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use toolyard_protocol::{Error, ErrorKind, Id};
 
 /// This process among the workers of a state folder.
@@ -12,7 +13,7 @@ pub struct Owner {
     pub id: Id,
     folder: PathBuf,
     /// Locked as long as it is open.
-    _lock: File,
+    lock: Mutex<File>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -33,18 +34,21 @@ impl Owner {
     pub fn register(state_dir: &Path, id: Id) -> Result<Owner, OwnerError> {
         let folder = state_dir.join("workers");
         let path = folder.join(id.to_string());
-        let register = || {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            // Locked before it is renamed into view: an unlocked file means a dead process.
-            let hidden = folder.join(format!(".{id}"));
-            let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden)?;
-            lock.lock()?;
-            std::fs::rename(&hidden, &path)?;
-            Ok(lock)
-        };
-        match register() {
-            Ok(lock) => Ok(Owner { id, folder, _lock: lock }),
+        match lock_file(&folder, id) {
+            Ok(lock) => Ok(Owner { id, folder, lock: Mutex::new(lock) }),
             Err(source) => Err(OwnerError { path, source }),
+        }
+    }
+
+    /// Registers again if the file was removed with the state folder, and the folder is back: without the file
+    /// other processes would take this one for dead.
+    pub fn renew(&self) {
+        let is_back = || self.folder.parent().is_some_and(Path::is_dir);
+        if self.folder.join(self.id.to_string()).exists() || !is_back() {
+            return;
+        }
+        if let Ok(lock) = lock_file(&self.folder, self.id) {
+            *self.lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = lock;
         }
     }
 
@@ -79,6 +83,16 @@ impl Owner {
     }
 }
 
+fn lock_file(folder: &Path, id: Id) -> std::io::Result<File> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // Locked before it is renamed into view: an unlocked file means a dead process.
+    let hidden = folder.join(format!(".{id}"));
+    let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden)?;
+    lock.lock()?;
+    std::fs::rename(&hidden, folder.join(id.to_string()))?;
+    Ok(lock)
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.folder.join(self.id.to_string()));
@@ -106,7 +120,16 @@ mod tests {
         assert_eq!(me.dead(), [other]);
         me.forget(other);
         assert!(!file.exists());
-        drop(me);
+        // The folder is removed, and comes back.
+        std::fs::remove_dir_all(&folder).unwrap();
+        me.renew();
+        assert!(!folder.exists(), "a removed state folder is not created again");
+        std::fs::create_dir(&folder).unwrap();
+        let third = Owner::register(&folder, other).unwrap();
+        assert!(third.is_dead(me.id));
+        me.renew();
+        assert!(!third.is_dead(me.id) && third.dead().is_empty());
+        drop((me, third));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

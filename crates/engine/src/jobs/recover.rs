@@ -2,6 +2,7 @@
 
 use super::Jobs;
 use super::run::{JobRun, Origin};
+use super::running::JobWorker;
 use crate::execute::Engine;
 use crate::stores::{Lease, Recovered};
 use toolyard_protocol::{Call, Edge, Error, Job, TraceContext};
@@ -39,9 +40,8 @@ impl Jobs {
             idempotency_key: job.key,
             ..Call::new(job.id, job.tool, job.arguments, Edge::Job)
         };
-        let (worker, _) = self.running.register(call.id);
-        tokio::spawn(
-            JobRun::new(jobs, worker, job.timing, Origin::Recovered, Some(lease)).run(engine.clone(), call),
-        );
+        let worker = JobWorker::register(jobs, call.id);
+        let run = JobRun::new(worker, job.timing, Origin::Recovered(job.deaths), Some(lease));
+        tokio::spawn(run.run(engine.clone(), call));
     }
 }

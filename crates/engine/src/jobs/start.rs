@@ -1,16 +1,20 @@
 //! Submits a call as a job and waits for its outcome as long as the caller wants.
 
+use super::handle::{End, JobListener, JobUpdate, OpenQuestion, StopSignal};
 use super::run::{Accepted, JobRun, Origin};
-use super::running::{JobListener, JobUpdate};
+use super::running::JobWorker;
 use super::{Jobs, job_not_found};
 use crate::execute::Engine;
 use crate::stores::NewJob;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use toolyard_protocol::{
-    Call, Caller, Error, ErrorKind, Id, JobState, Outcome, Payload, Redactor, Timing, ToolSpec, Wait,
+    Call, Caller, Error, ErrorKind, Id, InputResponse, Job, JobState, Outcome, Payload, Redactor, Timestamp,
+    Timing, ToolSpec, Wait,
 };
 
 /// The longest that a caller waits, unless twice the tool's timeout is longer.
@@ -33,40 +37,44 @@ impl Jobs {
         let (id, identity) = (call.id, call.identity.clone());
         // A caller that disconnects before it knows the id can never find the job again, unless it has a key.
         let mut cancel_guard = CancelOnDrop { jobs: self, id, armed: call.idempotency_key.is_none() };
-        let (worker, mut listener) = self.running.register(id);
+        let worker = JobWorker::register(jobs, id);
+        let mut listener = JobListener::new(worker.handle.clone());
+        if !wait_policy.wait.is_zero() {
+            listener.begin_waiting();
+        }
         let (accepted, acceptance) = oneshot::channel();
-        let awaited = !wait_policy.wait.is_zero();
-        let origin = Origin::Submitted { accepted: Some(accepted), awaited };
-        tokio::spawn(JobRun::new(jobs, worker, spec.timing, origin, None).run(engine.clone(), call));
+        let origin = Origin::Submitted(Some(accepted));
+        tokio::spawn(JobRun::new(worker, spec.timing, origin, None).run(engine.clone(), call));
         let outcome = match acceptance.await {
             Ok(Accepted::Created) => {
                 self.wait_for_outcome(id, &identity, Some(listener), caller, wait_policy).await
             }
             Ok(Accepted::Existing(job, reply)) => {
-                let other = self.running.subscribe(job.id);
+                let other = self.running.get(job.id).map(JobListener::new);
                 let outcome = self.wait_for_outcome(job.id, &identity, other, caller, wait_policy).await;
                 let _ = reply.send(outcome.unwrap_or_else(Outcome::failure));
-                end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down)
+                own_end(&mut listener).await
             }
             // Refused: there is an outcome, but no job.
-            Err(_) => end(&mut listener.end).await.map(Arc::unwrap_or_clone).ok_or_else(shutting_down),
+            Err(_) => own_end(&mut listener).await,
         };
         cancel_guard.armed = false;
         outcome.unwrap_or_else(Outcome::failure)
     }
 
-    /// Arguments are stored redacted, so a job with a secret in them cannot be run again from its row.
+    /// Arguments are stored redacted, so a job with a secret in them cannot be run again from its row: then the
+    /// second value is `false`.
     pub(super) fn new_job(
         &self,
         call: &Call,
         spec: &ToolSpec,
         starts: bool,
         redactor: &dyn Redactor,
-    ) -> NewJob {
+    ) -> (NewJob, bool) {
         let hidden = redactor.payload(&call.arguments);
         let key = call.idempotency_key.as_ref();
-        let options = self.options.load();
-        NewJob {
+        let (options, is_complete) = (self.options.load(), hidden.is_none());
+        let new = NewJob {
             id: call.id,
             tool: spec.name.to_string(),
             repeatable: spec.annotations.is_safe_to_repeat() && hidden.is_none(),
@@ -82,7 +90,8 @@ impl Jobs {
             trace: call.trace.map(|trace| trace.as_str().to_owned()),
             max_open: options.max_open,
             max_open_of_caller: options.max_open_of_caller,
-        }
+        };
+        (new, is_complete)
     }
 
     /// Waits for a job's outcome and forwards its updates; after the wait, returns its current state.
@@ -96,52 +105,37 @@ impl Jobs {
     ) -> Result<Outcome, Error> {
         let mut until = Instant::now() + wait;
         // A caller that does not wait gets no updates and no questions.
-        if let Some(listener) = listener.filter(|_| !wait.is_zero()) {
-            let mut detached = listener.detached.clone();
-            let listening = tokio::time::timeout_at(until.into(), self.forward_updates(id, listener, caller));
-            tokio::select! {
+        if let Some(mut listener) = listener.filter(|_| !wait.is_zero()) {
+            let mut status = listener.status.clone();
+            let listening = tokio::time::timeout_at(until.into(), forward_updates(&mut listener, caller));
+            let mut ended = tokio::select! {
                 // First, so that questions after the detach are not sent to this caller.
                 biased;
-                Ok(_) = detached.wait_for(|detached| *detached), if until_detached => until = Instant::now(),
-                ended = listening => if let Ok(Some(outcome)) = ended {
-                    let mut outcome = Arc::unwrap_or_clone(outcome);
-                    outcome.meta.job = Some((id, end_state(&outcome)));
-                    return Ok(outcome);
-                },
+                Ok(_) = status.wait_for(|status| status.is_detached), if until_detached => {
+                    until = Instant::now();
+                    None
+                }
+                ended = listening => ended.ok().flatten(),
+            };
+            if ended.is_none() && !listener.try_leave() {
+                // The end is being written for this caller, so it gets it.
+                ended = match listener.ended().await {
+                    End::Ended(outcome) => outcome,
+                    End::Running | End::Stopped => None,
+                };
+            }
+            if self.running.is_closing() {
+                // What is left of the job is up to another process.
+                until = Instant::now();
+            }
+            if let Some(outcome) = ended {
+                let mut outcome = Arc::unwrap_or_clone(outcome);
+                outcome.meta.job = Some((id, end_state(&outcome)));
+                return Ok(outcome);
             }
         }
         let job = self.wait(id, identity, until.saturating_duration_since(Instant::now())).await?;
         self.outcome_of(&job)
-    }
-
-    /// `None` when the job was left to another process.
-    async fn forward_updates(
-        &self,
-        id: Id,
-        listener: JobListener,
-        caller: &dyn Caller,
-    ) -> Option<Arc<Outcome>> {
-        let JobListener { end: mut ended, mut updates, .. } = listener;
-        let mut questions = futures_util::stream::FuturesUnordered::new();
-        loop {
-            tokio::select! {
-                biased;
-                update = updates.recv() => match update {
-                    Ok(JobUpdate::Progress(progress)) => caller.progress(progress),
-                    Ok(JobUpdate::Log(line)) => caller.log(line),
-                    Ok(JobUpdate::InputRequest(question)) => questions.push(async {
-                        let key = question.key.clone();
-                        (key, caller.request_input(question).await)
-                    }),
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return end(&mut ended).await,
-                },
-                Some((key, answer)) = futures_util::StreamExt::next(&mut questions) => {
-                    self.running.answer(id, &key, answer);
-                }
-                outcome = end(&mut ended) => return outcome,
-            }
-        }
     }
 
     /// The outcome of a finished job; the `job_started` result of an unfinished one.
@@ -160,9 +154,61 @@ impl Jobs {
     }
 }
 
-async fn end(ended: &mut watch::Receiver<Option<Arc<Outcome>>>) -> Option<Arc<Outcome>> {
-    // An error means that the worker ended without an outcome, as at a shutdown.
-    ended.wait_for(Option::is_some).await.ok()?.clone()
+/// Passes updates and questions on until the job ends. `None` when it was left to another process.
+async fn forward_updates(listener: &mut JobListener, caller: &dyn Caller) -> Option<Arc<Outcome>> {
+    let mut asked = HashSet::new();
+    let mut questions = FuturesUnordered::new();
+    // Those that were open before this caller came.
+    let mut to_ask = listener.open_questions();
+    loop {
+        // Read before the updates, so that none is missed.
+        let end = listener.status.borrow_and_update().end.clone();
+        let (updates, is_behind) = listener.new_updates();
+        for update in updates {
+            match update {
+                JobUpdate::Progress(progress) => caller.progress(progress),
+                JobUpdate::Log(line) => caller.log(line),
+                JobUpdate::Asked(number) => to_ask.extend(listener.question(number)),
+            }
+        }
+        if is_behind {
+            to_ask.extend(listener.open_questions());
+        }
+        if let End::Ended(outcome) = end {
+            return outcome;
+        }
+        to_ask.retain(|question| asked.insert(question.number));
+        questions.extend(to_ask.drain(..).map(|question| ask(caller, question)));
+        tokio::select! {
+            biased;
+            changed = listener.status.changed() => if changed.is_err() { return None },
+            Some(answered) = questions.next() => if let Some((key, number, answer)) = answered {
+                listener.answer(&key, number, answer);
+            },
+        }
+    }
+}
+
+type Answered = (String, u64, Result<InputResponse, Error>);
+
+/// `None` when the question was answered elsewhere, or withdrawn.
+async fn ask(caller: &dyn Caller, mut question: OpenQuestion) -> Option<Answered> {
+    let (key, number) = (question.request.key.clone(), question.number);
+    let request = question.request.clone();
+    tokio::select! {
+        biased;
+        () = question.closed() => None,
+        answer = caller.request_input(request) => Some((key, number, answer)),
+    }
+}
+
+/// The outcome of a call's own task, which may be a refusal without a job.
+async fn own_end(listener: &mut JobListener) -> Result<Outcome, Error> {
+    let ended = listener.status.wait_for(|status| matches!(status.end, End::Ended(_))).await;
+    match ended.map(|status| status.end.clone()) {
+        Ok(End::Ended(Some(outcome))) => Ok(Arc::unwrap_or_clone(outcome)),
+        _ => Err(shutting_down()),
+    }
 }
 
 /// The result for a job that is still running: the `job_started` result of typed tools.
@@ -196,6 +242,27 @@ pub fn worker_died() -> Error {
         .hint("the tool is not declared safe to repeat; check what it did before running it again")
 }
 
+pub fn idempotency_conflict(job: &Job) -> Error {
+    let message = format!("the idempotency key was used before, with other arguments, by job '{}'", job.id);
+    Error::new(ErrorKind::IdempotencyConflict, message)
+        .hint("use a new key for another call, or send the same arguments again")
+}
+
+/// An error when too many processes died while they ran a job: it may be what kills them.
+pub fn restart_limit(deaths: &[Timestamp], max_attempts: usize) -> Result<(), Error> {
+    if deaths.len() < max_attempts {
+        return Ok(());
+    }
+    let times: Vec<String> = deaths.iter().map(Timestamp::to_string).collect();
+    let message = format!(
+        "the job is not started again: the process that ran it died {} times, noticed at {}",
+        deaths.len(),
+        times.join(", ")
+    );
+    Err(Error::new(ErrorKind::ToolFailed, message)
+        .hint("the log of `serve` may say why; [jobs] max_attempts is the limit"))
+}
+
 fn shutting_down() -> Error {
     Error::new(ErrorKind::Unavailable, "the server is shutting down")
 }
@@ -209,13 +276,8 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let Some(jobs) = self.jobs.weak_self.upgrade().filter(|_| self.armed) else { return };
-        let id = self.id;
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let _ = jobs.store.cancel(id, jobs.now()).await;
-                jobs.running.stop(id).await;
-            });
+        if let Some(handle) = self.jobs.running.get(self.id).filter(|_| self.armed) {
+            handle.stop(StopSignal::Cancelled);
         }
     }
 }

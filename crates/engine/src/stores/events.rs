@@ -5,10 +5,11 @@ use std::time::Duration;
 use toolyard_protocol::{Event, Payload, Timestamp};
 
 pub trait EventStore: Send + Sync {
-    /// Appends an event and returns its number. When the ring is full, the oldest is dropped.
-    fn append(&self, event: NewEvent) -> StoreFuture<'_, u64>;
+    /// Appends events in this order, all or none, and returns the number of the newest. When the ring is full,
+    /// the oldest are dropped.
+    fn append(&self, events: Vec<NewEvent>) -> StoreFuture<'_, u64>;
 
-    /// Events after the cursor, oldest first. `StoreError::CursorExpired` when some of them were dropped;
+    /// Events after the cursor, oldest first; a page ends early when its data are more than about a megabyte. `StoreError::CursorExpired` when some of them were dropped;
     /// a cursor beyond the newest event is `StoreError::Invalid`.
     fn read(&self, query: EventQuery) -> StoreFuture<'_, EventPage>;
 

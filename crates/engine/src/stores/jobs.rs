@@ -23,8 +23,13 @@ pub trait JobStore: Send + Sync {
     /// `Running` ↔ `InputRequired`; the current state again changes nothing. A pending job is `Invalid`.
     fn set_waiting(&self, lease: Lease, waiting: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult>;
 
-    /// Ends a job, also a pending one. Exactly one `finish` of a job ever takes effect.
+    /// Ends a job, also a pending one. Exactly one `finish` of a job ever takes effect. The progress of a
+    /// complete job is its total, without a message.
     fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult>;
+
+    /// Back to `Pending` under the same lease, without start time and progress: the worker stops, and the next
+    /// one starts the job. Without `has_run` the last start does not count as one. A pending job is unchanged.
+    fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult>;
 
     /// Requests cancellation; on disk when it returns. A pending job ends as cancelled at once. Returns the
     /// new state; a finished job is unchanged, an unknown one is `NotFound`.
@@ -33,8 +38,12 @@ pub trait JobStore: Send + Sync {
     /// Takes over the jobs of a dead worker: pending and repeatable running jobs become `Pending` under a new
     /// lease of `to` with a higher fence; running ones that are not repeatable become `Unknown`; those with a
     /// cancel request become `Cancelled`. Oldest first, at most `limit` jobs; call again until none is
-    /// returned. A requeued job has neither start time nor progress. `from` and `to` must differ (`Invalid`).
+    /// returned. A requeued job has neither start time nor progress, and if it was running, one more entry in
+    /// `deaths`. `from` and `to` must differ (`Invalid`).
     fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Recovered>>;
+
+    /// The unfinished jobs of a worker whose cancellation was requested.
+    fn cancel_requests(&self, owner: Id) -> StoreFuture<'_, Vec<Id>>;
 
     /// Workers that own unfinished jobs, sorted.
     fn owners(&self) -> StoreFuture<'_, Vec<Id>>;
@@ -100,6 +109,8 @@ pub struct JobEnd {
     /// A finished state, otherwise `Invalid`.
     pub state: JobState,
     pub outcome: Option<Payload>,
+    /// The last progress, unless it was written before.
+    pub progress: Option<Progress>,
     pub now: Timestamp,
     /// How long the row is kept after `now`.
     pub ttl: Duration,
@@ -113,6 +124,8 @@ pub struct JobFilter {
     /// Only jobs older than this one.
     pub before: Option<Id>,
     pub limit: usize,
+    /// Without arguments and outcomes, which may be large.
+    pub is_summary: bool,
 }
 
 /// The result of taking over a job whose worker died.

@@ -163,6 +163,7 @@ fn world(timing: Timing, call_limit: CallLimit) -> World {
             store: TestStore::new(&rows, rows_trace.clone()),
             events: Arc::new(memory::Events(rows.clone())),
             codec: Arc::new(PlainCodec),
+            arguments: Arc::new(crate::scripted::ByArguments),
             clock: Arc::new(SystemClock),
             options: Options::default().into(),
         };

@@ -174,16 +174,13 @@ async fn a_second_call_with_the_key_of_a_running_job_gets_its_updates_too() {
     let id = world.run(keyed(detached("{}"))).await.meta.job.unwrap().0;
     until(async || !world.jobs().questions(id).is_empty()).await;
     let (caller, mut updates) = listener();
-    let (outcome, _) = tokio::join!(world.engine.run(keyed(call("{}")), &caller), async {
-        // The second call has begun, and waits.
-        until(async || world.audit.begun.lock().unwrap().len() == 2).await;
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        assert!(world.jobs().answer(id, "go", InputResponse(Payload::json("1"))));
-    });
+    let outcome = world.engine.run(keyed(call("{}")), &caller).await;
     assert_eq!(outcome.meta.job, Some((id, JobState::Complete)));
-    assert_eq!((received(&mut updates), world.runs()), (vec!["progress 50".to_owned()], 1));
+    // It is asked what is still open, too: the caller before it may be gone.
+    assert_eq!(
+        (received(&mut updates), world.runs()),
+        (vec!["asked go".into(), "progress 50".to_owned()], 1)
+    );
 }
 
 #[tokio::test]
@@ -283,4 +280,135 @@ async fn any_number_of_expired_jobs_is_removed_at_once() {
     world.clock.0.fetch_add(Options::default().keep_long.as_millis() as u64, Ordering::SeqCst);
     world.jobs().remove_expired().await.unwrap();
     assert_eq!(world.store.count(None).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn jobs_that_wait_for_an_answer_do_not_keep_others_from_running() {
+    let options = Options { max_running: 2, max_running_of_caller: 2, ..Options::default() };
+    let asking = Setup { options, ..setup(Timing::AsyncLong) };
+    let script = |arguments: &str| if arguments == "{}" { Vec::new() } else { vec![Step::Ask("name")] };
+    let world = asking.build(script);
+    let waiting = [world.start("1").await, world.start("2").await, world.start("3").await];
+    for id in waiting {
+        world.reach(id, JobState::InputRequired).await;
+    }
+    let other = world.start("{}").await;
+    assert_eq!(world.over(other).await.state, JobState::Complete);
+    for id in waiting {
+        assert!(world.jobs().answer(id, "name", InputResponse(Payload::json("1"))));
+        assert_eq!(world.over(id).await.state, JobState::Complete);
+    }
+}
+
+#[tokio::test]
+async fn a_question_followed_by_many_log_lines_reaches_the_caller() {
+    let script = |_: &str| vec![Step::AskAndLog("sure", 300), Step::Progress(90.0)];
+    let world = setup(Timing::AsyncShort).build(script);
+    let (caller, mut updates) = listener();
+    let running = world.engine.run(call("{}"), &caller);
+    let outcome = tokio::time::timeout(Duration::from_secs(5), running).await.expect("the question is lost");
+    assert_eq!(&outcome.data().unwrap().bytes()[..], b"[true]");
+    let asked = received(&mut updates).iter().filter(|update| *update == "asked sure").count();
+    assert_eq!(asked, 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_is_tried_again_may_ask_the_same_question_again() {
+    let mut given = setup(Timing::AsyncLong);
+    given.spec.behavior.retry = Some(toolyard_protocol::Retry { attempts: 2, backoff: Duration::ZERO });
+    let runs = std::sync::atomic::AtomicUsize::new(0);
+    let world = given.build(move |_| match runs.fetch_add(1, Ordering::SeqCst) {
+        0 => vec![Step::AskAndFail("name")],
+        _ => vec![Step::Ask("name")],
+    });
+    let id = world.start("{}").await;
+    until(async || world.runs() == 2 && !world.jobs().questions(id).is_empty()).await;
+    assert!(world.jobs().answer(id, "name", InputResponse(Payload::json("7"))));
+    assert_eq!(&world.over(id).await.outcome.unwrap().bytes()[..], b"success|[7]");
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_fails_its_job_and_frees_what_it_held() {
+    let mut given = setup(Timing::AsyncLong);
+    given.spec.behavior.concurrency = Some(1);
+    let script = |arguments: &str| if arguments == "{}" { vec![Step::Panic] } else { Vec::new() };
+    let world = Setup { options: Options { max_running: 1, ..Options::default() }, ..given }.build(script);
+    let job = world.over(world.start("{}").await).await;
+    assert_eq!(job.state, JobState::Failed);
+    let ended = world.audit.ended.lock().unwrap()[0].error().unwrap().clone();
+    assert_eq!((ended.kind, ended.message.as_str()), (ErrorKind::Internal, "the call panicked: planned"));
+    assert_eq!(world.over(world.start("[]").await).await.state, JobState::Complete);
+}
+
+#[tokio::test]
+async fn a_job_that_outlived_its_wait_ends_on_disk() {
+    let script = |_: &str| vec![Step::Detach, Step::Sleep(Duration::from_millis(50))];
+    let world = setup(Timing::AsyncShort).build(script);
+    let outcome = world.run(Call { wait: Wait::UntilDetached, ..call("{}") }).await;
+    let (id, state) = outcome.meta.job.unwrap();
+    assert!(!state.is_finished(), "{state:?}");
+    let before = world.store.synced.load(Ordering::SeqCst);
+    assert_eq!(world.over(id).await.state, JobState::Complete);
+    assert_eq!(world.store.synced.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn a_key_used_with_other_arguments_is_refused() {
+    let world = setup(Timing::AsyncShort).build(|_| Vec::new());
+    let first = world.run(keyed(call("{}"))).await;
+    assert_eq!(world.run(keyed(call("{}"))).await.meta.job, first.meta.job);
+    let refused = world.run(keyed(call(r#"{"a":1}"#))).await;
+    let error = refused.error().unwrap();
+    assert_eq!((error.kind, refused.meta.job, world.runs()), (ErrorKind::IdempotencyConflict, None, 1));
+    let id = first.meta.job.unwrap().0;
+    let message = format!("the idempotency key was used before, with other arguments, by job '{id}'");
+    assert_eq!(error.message, message);
+}
+
+#[tokio::test]
+async fn the_progress_of_an_ended_job_is_its_last() {
+    for (fails, expected) in [(false, 100.0), (true, 70.0)] {
+        let end = if fails { Step::Fail(ErrorKind::ToolFailed) } else { Step::Log("done") };
+        let steps =
+            Arc::new(std::sync::Mutex::new(Some(vec![Step::Progress(10.0), Step::Progress(70.0), end])));
+        let world =
+            setup(Timing::AsyncShort).build(move |_| steps.lock().unwrap().take().unwrap_or_default());
+        let id = world.run(call("{}")).await.meta.job.unwrap().0;
+        assert_eq!(world.job(id).await.progress.unwrap().done, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_lines_are_stored_in_their_order_before_the_end() {
+    let lines: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let expected = lines.clone();
+    let world = setup(Timing::AsyncShort).build(move |_| vec![Step::LogAll(lines.clone())]);
+    let after = world.jobs().events().read(EventQuery::default()).await.unwrap().cursor;
+    world.run(call("{}")).await;
+    let query = EventQuery { after: Some(after), limit: 1000, ..EventQuery::default() };
+    let events = world.jobs().events().read(query).await.unwrap().events;
+    assert_eq!(events.last().unwrap().kind, "job_state_changed");
+    let logged: Vec<String> = events
+        .iter()
+        .filter(|event| event.kind == "log")
+        .map(|event| String::from_utf8(event.data.bytes().to_vec()).unwrap())
+        .map(|text| text.rsplit('"').nth(1).unwrap().to_owned())
+        .collect();
+    assert_eq!(logged, expected);
+}
+
+#[tokio::test]
+async fn events_about_another_callers_job_are_not_visible() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Log("mine"), Step::Progress(5.0)]);
+    let after = world.jobs().events().read(EventQuery::default()).await.unwrap().cursor;
+    let id = world.start("{}").await;
+    world.over(id).await;
+    let query = EventQuery { after: Some(after), limit: 100, ..EventQuery::default() };
+    let events = world.jobs().events().read(query).await.unwrap().events;
+    let kinds: std::collections::BTreeSet<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["job_state_changed", "log", "progress"]);
+    let seen =
+        async |identity: Identity| world.jobs().visible_events(events.clone(), &identity).await.unwrap();
+    assert_eq!(seen(Identity::local()).await, events);
+    assert_eq!(seen(Identity::new("stranger")).await, []);
 }

@@ -3,6 +3,7 @@
 
 mod cache;
 mod gates;
+mod histories;
 mod jobs;
 mod log;
 mod recovery;

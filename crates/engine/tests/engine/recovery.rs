@@ -58,7 +58,7 @@ async fn a_repeatable_job_is_left_at_a_shutdown_and_runs_again_in_the_next_proce
     let id = world.start("{}").await;
     until(async || world.runs() == 1).await;
     world.jobs().shut_down().await;
-    assert_eq!((world.job(id).await.state, world.job(id).await.outcome), (JobState::Running, None));
+    assert_eq!((world.job(id).await.state, world.job(id).await.outcome), (JobState::Pending, None));
     // The old process is gone with its service.
     world.engine = world.another_process();
     world.jobs().spawn_maintenance(&world.engine);
@@ -263,4 +263,76 @@ async fn jobs_need_a_writable_state_folder() {
     let hint = "make the state folder writable, or set [state] dir in toolyard.toml";
     assert_eq!(error.hint.as_deref(), Some(hint));
     assert_eq!(world.audit.refused.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_job_whose_processes_keep_dying_fails_with_the_times() {
+    let options = Options { max_attempts: 3, ..Options::default() };
+    let world = Setup { options, ..setup(Timing::AsyncLong) }.build(|_| vec![Step::Hang]);
+    let rows = memory::Jobs(world.memory.clone());
+    let row = NewJob { state: JobState::Running, ..orphan() };
+    let id = row.id;
+    let mut owner = row.owner;
+    rows.create(row).await.unwrap();
+    for death in 1..3 {
+        let next = new_id(&SystemClock, &SystemRandom);
+        let taken = rows.take_over(owner, next, Timestamp::from_unix_ms(death * 1000), 1).await.unwrap();
+        let toolyard_engine::stores::Recovered::Requeued(lease, _) = taken[0] else { panic!("{taken:?}") };
+        rows.start(lease, Timestamp::from_unix_ms(5), toolyard_engine::stores::Durability::Written)
+            .await
+            .unwrap();
+        owner = next;
+    }
+    world.jobs().spawn_maintenance(&world.engine);
+    let job = world.over(id).await;
+    assert_eq!((job.state, job.attempt, world.runs()), (JobState::Failed, 3, 0));
+    let error = world.audit.ended.lock().unwrap()[0].error().unwrap().clone();
+    let message = "the job is not started again: the process that ran it died 3 times, noticed at \
+        1970-01-01T00:00:01.000Z, 1970-01-01T00:00:02.000Z, 1970-01-01T00:16:40.000Z";
+    assert_eq!(error.message, message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_a_full_disk() {
+    for repeatable in [true, false] {
+        let mut given = setup(Timing::AsyncLong);
+        given.spec.annotations = Annotations { idempotent: Some(repeatable), ..Annotations::default() };
+        let world = given.build(|_| vec![Step::Hang]);
+        let id = world.start("{}").await;
+        until(async || world.runs() == 1).await;
+        world.store.full_for.store(u64::MAX, Ordering::SeqCst);
+        let began = Instant::now();
+        world.jobs().shut_down().await;
+        assert!(began.elapsed() < Duration::from_secs(6), "it took {:?}", began.elapsed());
+        assert_eq!(world.job(id).await.state, JobState::Running, "the next process decides");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_stops_the_work_even_when_the_disk_is_full() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let id = world.start("{}").await;
+    until(async || world.runs() == 1).await;
+    world.store.full_for.store(8, Ordering::SeqCst);
+    let error = world.jobs().cancel(id, &Identity::local()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    let message = "the job was stopped, but its end cannot be stored yet: the disk is full";
+    assert_eq!((error.message.as_str(), world.audit.ended.lock().unwrap().len()), (message, 1));
+    let job = world.over(id).await;
+    assert_eq!(job.state, JobState::Cancelled, "once there is room");
+}
+
+#[tokio::test]
+async fn a_stop_before_the_tool_runs_leaves_the_job_to_the_next_process() {
+    let mut world = not_repeatable(Options::default()).build(|_| Vec::new());
+    // The row is marked as running before the tool runs, and the stop comes in between.
+    world.store.stop_after_create.lock().unwrap().replace(world.jobs().clone());
+    let id = world.start("{}").await;
+    until(async || world.job(id).await.state == JobState::Pending).await;
+    assert_eq!((world.job(id).await.attempt, world.runs()), (0, 0));
+    world.store.stop_after_create.lock().unwrap().take();
+    world.engine = world.another_process();
+    world.jobs().spawn_maintenance(&world.engine);
+    let job = world.over(id).await;
+    assert_eq!((job.state, job.attempt, world.runs()), (JobState::Complete, 1, 1));
 }

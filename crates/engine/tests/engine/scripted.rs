@@ -63,6 +63,12 @@ pub enum Step {
     Progress(f64),
     Log(&'static str),
     Ask(&'static str),
+    /// Asks, and writes so many log lines before the answer.
+    AskAndLog(&'static str, usize),
+    /// Fails while the question is open.
+    AskAndFail(&'static str),
+    LogAll(Vec<String>),
+    Panic,
     /// Asks questions with these keys at once.
     AskAll(Vec<String>),
     Detach,
@@ -104,16 +110,28 @@ impl Runner for Scripted {
                     Step::Progress(done) => {
                         run.caller.progress(Progress { done, total: None, message: None })
                     }
-                    Step::Log(text) => run.caller.log(LogLine {
-                        level: LogLevel::Info,
-                        logger: None,
-                        data: Payload::json(format!("\"{text}\"")),
-                    }),
+                    Step::Log(text) => log(run.caller, text),
                     Step::Ask(key) => answers.push(ask(run.caller, key.to_owned()).await?),
                     Step::AskAll(keys) => {
                         let all = join_all(keys.into_iter().map(|key| ask(run.caller, key))).await;
                         answers.extend(all.into_iter().collect::<Result<Vec<_>, _>>()?);
                     }
+                    Step::AskAndLog(key, lines) => {
+                        let talk = async {
+                            for _ in 0..lines {
+                                log(run.caller, "line");
+                            }
+                        };
+                        let (answer, ()) = tokio::join!(ask(run.caller, key.to_owned()), talk);
+                        answers.push(answer?);
+                    }
+                    Step::AskAndFail(key) => {
+                        let asked = ask(run.caller, key.to_owned());
+                        let _ = tokio::time::timeout(Duration::from_millis(20), asked).await;
+                        return Err(Error::new(ErrorKind::ToolFailed, "the tool failed"));
+                    }
+                    Step::LogAll(lines) => lines.iter().for_each(|line| log(run.caller, line)),
+                    Step::Panic => panic!("planned"),
                     Step::Detach => run.caller.detach(),
                     Step::Sleep(duration) => tokio::time::sleep(duration).await,
                     Step::Fail(kind) => return Err(Error::new(kind, "the tool failed")),
@@ -124,6 +142,11 @@ impl Runner for Scripted {
             Ok(Outcome::success(Some(Payload::json(format!("[{}]", answers.join(","))))))
         })
     }
+}
+
+fn log(caller: &dyn Caller, text: &str) {
+    let data = Payload::json(format!("\"{text}\""));
+    caller.log(LogLine { level: LogLevel::Info, logger: None, data });
 }
 
 async fn ask(caller: &dyn Caller, key: String) -> Result<String, Error> {
@@ -184,7 +207,7 @@ impl OpenRecord for Record {
 }
 
 /// The arguments are the key.
-struct ByArguments;
+pub struct ByArguments;
 
 impl CacheKey for ByArguments {
     fn key(&self, arguments: &Payload) -> Result<Vec<u8>, Error> {
@@ -264,6 +287,7 @@ fn job_service(
             store: store.clone(),
             events: Arc::new(memory::Events(memory.clone())),
             codec: Arc::new(PlainCodec),
+            arguments: Arc::new(ByArguments),
             clock: clock.clone(),
             options: options.clone().into(),
         };

@@ -74,7 +74,7 @@ async fn log_lines(world: &World, count: usize) {
     for _ in 0..count {
         let (kind, subject) = ("log".to_owned(), Some(new_id(&SystemClock, &SystemRandom).to_string()));
         let event = NewEvent { at: Timestamp::from_unix_ms(1), kind, subject, data: Payload::json("{}") };
-        memory::Events(world.memory.clone()).append(event).await.unwrap();
+        memory::Events(world.memory.clone()).append(vec![event]).await.unwrap();
     }
 }
 

@@ -4,6 +4,7 @@ use crate::Trace;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
+use toolyard_engine::jobs::Jobs;
 use toolyard_engine::stores::{
     Created, Durability, JobEnd, JobFilter, JobStore, Lease, NewJob, Recovered, StoreError, StoreFuture,
     UpdateResult,
@@ -23,6 +24,8 @@ pub struct TestStore {
     /// When each end of a job was tried.
     pub finish_tried: Mutex<Vec<Instant>>,
     pub progress_written: Mutex<Vec<f64>>,
+    /// This service is shut down when the next job has been created.
+    pub stop_after_create: Mutex<Option<Arc<Jobs>>>,
 }
 
 impl TestStore {
@@ -35,6 +38,7 @@ impl TestStore {
             is_broken: AtomicBool::new(false),
             finish_tried: Mutex::default(),
             progress_written: Mutex::default(),
+            stop_after_create: Mutex::default(),
         })
     }
 
@@ -57,7 +61,15 @@ impl JobStore for TestStore {
     fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
         self.count_synced(Durability::Synced);
         self.trace.add("job create");
-        self.inner.create(new)
+        let created = self.inner.create(new);
+        match self.stop_after_create.lock().unwrap().take() {
+            Some(jobs) => Box::pin(async move {
+                tokio::spawn(async move { jobs.shut_down().await });
+                tokio::task::yield_now().await;
+                created.await
+            }),
+            None => created,
+        }
     }
 
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult> {
@@ -82,8 +94,16 @@ impl JobStore for TestStore {
         self.unless_full(|| self.inner.finish(lease, ending, durability))
     }
 
+    fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
+        self.unless_full(|| self.inner.give_back(lease, has_run, now))
+    }
+
+    fn cancel_requests(&self, owner: Id) -> StoreFuture<'_, Vec<Id>> {
+        self.inner.cancel_requests(owner)
+    }
+
     fn cancel(&self, id: Id, now: Timestamp) -> StoreFuture<'_, JobState> {
-        self.inner.cancel(id, now)
+        self.unless_full(|| self.inner.cancel(id, now))
     }
 
     fn take_over(&self, from: Id, to: Id, now: Timestamp, limit: usize) -> StoreFuture<'_, Vec<Recovered>> {

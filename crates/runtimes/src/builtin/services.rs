@@ -54,7 +54,7 @@ impl Services {
         let data = typed::write(data, Format::Json)?;
         let event =
             NewEvent { at: self.now(), kind: kind.to_owned(), subject: Some(subject.to_string()), data };
-        self.jobs()?.events().append(event).await?;
+        self.jobs()?.events().append(vec![event]).await?;
         Ok(())
     }
 }

@@ -55,6 +55,7 @@ impl Fixture {
             store: Arc::new(sqlite::Jobs::new(database.clone(), &events)),
             events: Arc::new(events),
             codec: Arc::new(JsonOutcomeCodec),
+            arguments: Arc::new(toolyard_formats::cache_key::CanonicalKey),
             clock: Arc::new(SystemClock),
             options: jobs::Options::default().into(),
         };

@@ -32,10 +32,15 @@ impl Folder {
         self.state.join("audit-index.sqlite")
     }
 
+    /// Not the state folder: when it is removed from under a server, nothing runs until it is back.
     pub fn create(&self) -> Result<(), AuditError> {
         for path in [&self.segments, &self.heads] {
-            let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
-            created.map_err(|e| AuditError::io("create", path, e))?;
+            match DirBuilder::new().mode(0o700).create(path) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                    return Err(AuditError::io("create", path, e));
+                }
+                _ => {}
+            }
         }
         self.reserve_latest()
     }

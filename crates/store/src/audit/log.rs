@@ -1,14 +1,13 @@
 //! The audit log: one record before a call runs, one after it ends, or one for a refusal.
 
 use super::folder::Folder;
-use super::writer::Shared;
-use super::writer::{Kind, Writer};
+use super::writer::{Kind, Shared, Writer, lock};
 use super::{AuditError, record, sync};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use toolyard_engine::clock::{Clock, Random};
 use toolyard_engine::{AuditFuture, AuditLog, OpenRecord};
 use toolyard_protocol::{Call, Error, Id, JsonView, Outcome, Timestamp, ToolSpec};
@@ -28,7 +27,8 @@ pub struct Options {
     pub sync: SyncMode,
     /// Size at which a new segment is started.
     pub segment_bytes: u64,
-    /// Segments not written to for this long are removed when the log is opened.
+    /// Segments not written to for this long are removed, when the log is opened and by
+    /// [`FileAuditLog::maintain`]. Segments are closed after an eighth of it.
     pub retention: Option<Duration>,
 }
 
@@ -41,6 +41,12 @@ impl Default for Options {
 /// How often a call tries to write its record without blocking before it waits for the current writer.
 const TRIES: u32 = 8;
 
+/// Segments are closed and pruned so many times within the retention.
+const PARTS: u32 = 8;
+
+/// The longest time between two prunings of an open log.
+const MAX_PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// Identifies a written record, for [`FileAuditLog::wait_durable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
@@ -52,6 +58,9 @@ pub struct FileAuditLog {
     pub(super) folder: Folder,
     view: Arc<dyn JsonView>,
     mode: SyncMode,
+    retention: Option<Duration>,
+    /// When segments were last pruned.
+    pruned: Mutex<Instant>,
     /// Calls that have begun and not ended.
     open: AtomicUsize,
 }
@@ -66,7 +75,8 @@ impl FileAuditLog {
         view: Arc<dyn JsonView>,
     ) -> Result<Arc<FileAuditLog>, AuditError> {
         let folder = Folder::of(state_dir);
-        let writer = Writer::new(folder.clone(), options.segment_bytes, clock.clone(), random);
+        let bounds = (options.segment_bytes, options.retention.map(|keep| keep / PARTS));
+        let writer = Writer::new(folder.clone(), bounds, clock.clone(), random);
         let shared = Arc::new(Shared::new(writer));
         let log = Arc::new(FileAuditLog {
             shared,
@@ -74,6 +84,8 @@ impl FileAuditLog {
             folder,
             view,
             mode: options.sync,
+            retention: options.retention,
+            pruned: Mutex::new(Instant::now()),
             open: AtomicUsize::new(0),
         });
         if let Some(keep) = options.retention {
@@ -84,6 +96,21 @@ impl FileAuditLog {
             }
         }
         Ok(log)
+    }
+
+    /// Applies the retention while the log is open; does nothing unless that is due. Blocks the thread.
+    pub fn maintain(&self) -> Result<(), AuditError> {
+        let Some(keep) = self.retention else { return Ok(()) };
+        {
+            let mut pruned = lock(&self.pruned);
+            if pruned.elapsed() < (keep / PARTS).min(MAX_PRUNE_INTERVAL) {
+                return Ok(());
+            }
+            *pruned = Instant::now();
+        }
+        let closed = lock(&self.shared.writer).writer.close_if_old();
+        sync::mark_dirty(&self.shared);
+        closed.and_then(|()| self.prune(keep).map(|_| ()))
     }
 
     /// Records that `call` is about to run `spec`. Without this record nothing may run.
@@ -255,6 +282,11 @@ impl AuditLog for FileAuditLog {
             let ticket = FileAuditLog::refused(self, call, error).map_err(into_error)?;
             self.wait_durable(ticket).await.map_err(into_error)
         })
+    }
+
+    fn maintain(&self) {
+        // A full disk is reported by the next call; the next interval tries again.
+        let _ = FileAuditLog::maintain(self);
     }
 
     fn close(&self) {

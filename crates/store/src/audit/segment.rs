@@ -61,6 +61,11 @@ impl OpenSegment {
         Ok(OpenSegment { files: Arc::new(files), chain: Chain::START, length: 0, reserved: 0, torn: false })
     }
 
+    /// Whether the file was removed, so that nothing written to it could be read again.
+    pub fn is_removed(&self) -> bool {
+        rustix::fs::fstat(&self.files.segment).is_ok_and(|file| file.st_nlink == 0)
+    }
+
     /// How far the segment reaches now.
     pub fn head(&self) -> Head {
         Head { records: self.chain.next, length: self.length, hash: self.chain.hash }

@@ -15,6 +15,7 @@ use super::sync::{Progress, SyncSignal};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 use tokio::sync::watch;
 use toolyard_engine::clock::{Clock, Random, new_id};
 use toolyard_protocol::{Digest, Id};
@@ -50,6 +51,8 @@ pub(super) struct Writer {
     pub random: Arc<dyn Random>,
     run: Id,
     segment_bytes: u64,
+    /// A segment that was begun longer ago is closed, so that it can be pruned.
+    segment_age: Option<Duration>,
     live: Option<OpenSegment>,
     part: u64,
     /// Last hash of the previous part.
@@ -67,13 +70,19 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub fn new(folder: Folder, segment_bytes: u64, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Writer {
+    pub fn new(
+        folder: Folder,
+        (segment_bytes, segment_age): (u64, Option<Duration>),
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Writer {
         Writer {
             folder,
             run: new_id(&*clock, &*random),
             clock,
             random,
             segment_bytes,
+            segment_age,
             live: None,
             part: 0,
             previous: Digest::ZERO,
@@ -149,12 +158,28 @@ impl Writer {
     /// Opens or rotates the segment as needed; on an error, new calls are refused.
     fn prepare(&mut self, batch: &[Entry]) -> Result<(), AuditError> {
         let only_ends = batch.iter().all(|entry| entry.kind == Kind::End);
+        if let Some(removed) = self.live.take_if(|live| live.is_removed()) {
+            self.previous = removed.chain.hash;
+        }
         match (&self.live, &self.stop) {
             (_, Some(why)) if !only_ends || self.live.is_some() => Err(why.clone()),
             (None, _) => self.open_segment(),
-            (Some(live), _) if !only_ends && live.length >= self.segment_bytes => self.open_segment(),
+            (Some(live), _) if !only_ends && (live.length >= self.segment_bytes || self.is_old(live)) => {
+                self.open_segment()
+            }
             _ => Ok(()),
         }
+    }
+
+    fn is_old(&self, live: &OpenSegment) -> bool {
+        let age = |now: u64| Duration::from_millis(now.saturating_sub(live.files.id.unix_ms()));
+        self.segment_age.is_some_and(|limit| age(self.clock.now().unix_ms()) >= limit)
+    }
+
+    /// Closes a segment that is old and that no call needs; the next record opens another.
+    pub fn close_if_old(&mut self) -> Result<(), AuditError> {
+        let is_due = self.open_calls == 0 && self.live.as_ref().is_some_and(|live| self.is_old(live));
+        if is_due { self.close_segment() } else { Ok(()) }
     }
 
     fn append(&mut self, batch: &mut Vec<Entry>, refusal: Option<AuditError>) {

@@ -2,6 +2,7 @@
 
 use super::error::SqliteError;
 use super::faults::Faults;
+use super::file::DatabaseFile;
 use super::jobs::count::Counts;
 use super::migrate::migrate;
 use super::newest_event::NewestEvent;
@@ -33,6 +34,9 @@ const STATEMENT_CACHE_SIZE: usize = 128;
 /// WAL pages after which SQLite runs a checkpoint: 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4000;
 
+/// The value of `PRAGMA auto_vacuum` that lets free pages be given back.
+const INCREMENTAL: i64 = 2;
+
 /// Size to which SQLite truncates the WAL after a checkpoint.
 const WAL_SIZE_LIMIT: i64 = 16 << 20;
 
@@ -52,10 +56,7 @@ pub struct Database {
 impl Database {
     /// Opens or creates the file and migrates its tables. Blocks the thread.
     pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Arc<Database>, StoreError> {
-        create(path)?;
-        let mut connection = connect(path)?;
-        enable_wal(&connection)?;
-        migrate(&mut connection)?;
+        let connection = open_writable(path)?;
         let (writer, changes) = mpsc::channel(QUEUE_CAPACITY);
         let (readers, read_requests) = mpsc::channel(QUEUE_CAPACITY);
         let newest = Arc::new(NewestEvent::default());
@@ -70,6 +71,7 @@ impl Database {
             newest: newest.clone(),
             counts: counts.clone(),
             stopped: stopped.clone(),
+            file: DatabaseFile::of(path)?,
             wal: wal_path(path),
             synced: true,
             commits: 0,
@@ -80,7 +82,7 @@ impl Database {
         spawn("yard-writer", writes, move || thread.run())?;
         let read_requests = Arc::new(Mutex::new(read_requests));
         for _ in 0..READERS {
-            let thread = Reader { path: path.to_owned(), queue: read_requests.clone() };
+            let thread = Reader { file: DatabaseFile::of(path)?, queue: read_requests.clone() };
             spawn("yard-reader", reads.clone(), move || thread.run())?;
         }
         Ok(Arc::new(Database { writer, readers, newest, counts, stopped, writing, reading }))
@@ -163,6 +165,34 @@ impl Database {
     pub(super) fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
+}
+
+/// Opens or creates the file and migrates its tables.
+pub fn open_writable(path: &Path) -> Result<Connection, SqliteError> {
+    create(path)?;
+    let mut connection = connect(path)?;
+    // In a new file pages of removed rows can be given back; an older file changes when it is compacted.
+    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+    enable_wal(&connection)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// Gives all free pages back to the file system and empties the WAL. Other processes may use the file meanwhile.
+pub fn compact(path: &Path) -> Result<(), StoreError> {
+    let compact = || -> Result<(), SqliteError> {
+        let connection = connect(path)?;
+        let mode: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+        if mode == INCREMENTAL {
+            connection.execute_batch("PRAGMA incremental_vacuum")?;
+        } else {
+            connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+            connection.execute_batch("VACUUM")?;
+        }
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    };
+    compact().map_err(|SqliteError(error)| error)
 }
 
 /// Opens a connection with the settings shared by the writer and the readers.

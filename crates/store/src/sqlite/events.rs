@@ -6,6 +6,7 @@ use super::error::SqliteError;
 use super::newest_event::NewestEvent;
 use crate::job_rules;
 use rusqlite::{Connection, Row, params};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,6 +29,10 @@ pub const TABLES: &str = "
     ) STRICT;
 ";
 
+/// The most data that the ring keeps, checked whenever a process has appended another `CHECK_BYTES`.
+const RING_BYTES: u64 = 64 << 20;
+const CHECK_BYTES: u64 = 4 << 20;
+
 /// Rows are deleted in batches of this size; until then, rows outside the ring are ignored.
 const TRIM_BATCH: u64 = 64;
 
@@ -46,12 +51,15 @@ pub struct Events {
 pub struct EventLog {
     ring: u64,
     newest: Arc<NewestEvent>,
+    /// Appended by this process since the last check.
+    unchecked: Arc<AtomicU64>,
 }
 
 impl Events {
     /// `ring`: capacity of the ring, at least one.
     pub fn new(database: Arc<Database>, ring: u64) -> Events {
-        let log = EventLog { ring: ring.clamp(1, i64::MAX as u64), newest: database.newest().clone() };
+        let (ring, newest) = (ring.clamp(1, i64::MAX as u64), database.newest().clone());
+        let log = EventLog { ring, newest, unchecked: Arc::default() };
         Events { database, log, last_poll: Mutex::new(Instant::now()) }
     }
 
@@ -110,6 +118,11 @@ impl EventLog {
             let mut trim = connection.prepare_cached("DELETE FROM event WHERE seq <= ?1")?;
             trim.execute([number(seq - self.ring)])?;
         }
+        let unchecked = self.unchecked.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
+        if unchecked > CHECK_BYTES {
+            self.unchecked.store(0, Ordering::Relaxed);
+            drop_oldest_bytes(connection)?;
+        }
         self.newest.appended(seq);
         Ok(seq)
     }
@@ -134,6 +147,7 @@ impl EventLog {
         )?;
         let since = query.since.map_or(0, |since| number(since.unix_ms()));
         let mut rows = statement.query(params![number(after), since, query.subject])?;
+        let mut bytes = 0;
         while page.events.len() < query.limit {
             let Some(row) = rows.next()? else {
                 page.cursor = newest;
@@ -141,6 +155,11 @@ impl EventLog {
             };
             let kind = row.get_ref(2)?.as_str().unwrap_or_default();
             if query.kinds.is_empty() || query.kinds.iter().any(|wanted| wanted == kind) {
+                let more = row.get_ref(5)?.as_blob().map_or(0, <[u8]>::len);
+                if !job_rules::fits_on_page(bytes, more) {
+                    break;
+                }
+                bytes += more;
                 let event = event(row)?;
                 page.cursor = event.seq;
                 page.events.push(event);
@@ -152,11 +171,15 @@ impl EventLog {
 }
 
 impl EventStore for Events {
-    fn append(&self, event: NewEvent) -> StoreFuture<'_, u64> {
+    fn append(&self, events: Vec<NewEvent>) -> StoreFuture<'_, u64> {
         let log = self.log();
         Box::pin(self.database.write_checked(Durability::Written, move |connection| {
-            let data = (event.data.format(), &event.data.bytes()[..]);
-            log.append(connection, event.at, &event.kind, event.subject.as_deref(), data)
+            let mut newest = 0;
+            for event in events {
+                let data = (event.data.format(), &event.data.bytes()[..]);
+                newest = log.append(connection, event.at, &event.kind, event.subject.as_deref(), data)?;
+            }
+            Ok(newest)
         }))
     }
 
@@ -168,6 +191,20 @@ impl EventStore for Events {
     fn wait(&self, seq: u64, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(self.wait(seq, timeout))
     }
+}
+
+fn drop_oldest_bytes(connection: &Connection) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("SELECT seq, length(data) FROM event ORDER BY seq DESC")?;
+    let (mut rows, mut bytes) = (statement.query([])?, 0);
+    while let Some(row) = rows.next()? {
+        bytes += row.get::<_, i64>(1)? as u64;
+        if bytes > RING_BYTES {
+            let oldest: i64 = row.get(0)?;
+            connection.prepare_cached("DELETE FROM event WHERE seq <= ?1")?.execute([oldest])?;
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn newest(connection: &Connection) -> rusqlite::Result<u64> {

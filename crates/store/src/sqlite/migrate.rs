@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use toolyard_engine::stores::StoreError;
 
 /// Each step migrates the file from the version equal to its index to the next one.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     events::TABLES,
     jobs::TABLES,
     jobs::count::TABLES,
@@ -15,6 +15,7 @@ const STEPS: [&str; 8] = [
     graph::TABLES,
     archive::TABLES,
     limits::TABLES,
+    jobs::DEATHS,
 ];
 
 /// Migrates to the newest version, all steps or none.

@@ -2,9 +2,9 @@
 
 use super::database;
 use super::error::SqliteError;
+use super::file::{DatabaseFile, Found};
 use rusqlite::{Connection, config::DbConfig};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +14,7 @@ use toolyard_engine::stores::StoreError;
 const STEPS_PER_CHECK: i32 = 1000;
 
 pub struct Reader {
-    pub path: PathBuf,
+    pub file: DatabaseFile,
     pub queue: Arc<Mutex<mpsc::Receiver<ReadRequest>>>,
 }
 
@@ -55,7 +55,7 @@ where
 }
 
 impl Reader {
-    pub fn run(self) {
+    pub fn run(mut self) {
         let mut connection = None;
         loop {
             let request = self.queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
@@ -70,11 +70,15 @@ impl Reader {
     }
 
     /// Opens the connection on first use: many processes never read.
-    fn connect<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection, SqliteError> {
+    fn connect<'a>(&mut self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection, SqliteError> {
+        if matches!(self.file.find()?, Found::Other) {
+            *slot = None;
+            self.file = DatabaseFile::of(&self.file.path)?;
+        }
         let connection = match slot.take() {
             Some(connection) => connection,
             None => {
-                let connection = database::connect(&self.path)?;
+                let connection = database::connect(&self.file.path)?;
                 connection.pragma_update(None, "query_only", true)?;
                 // Only the writer runs checkpoints.
                 connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

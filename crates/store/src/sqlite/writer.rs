@@ -1,10 +1,12 @@
 //! The writer thread: group commit of all queued writes in one transaction, with responses after the commit.
 
+use super::database::open_writable;
 use super::error::SqliteError;
 use super::faults::{
     AFTER_CHANGE, AFTER_COMMIT, AFTER_SYNC, BEFORE_BEGIN, BEFORE_COMMIT, BETWEEN_ANSWERS, Fault, Faults,
     WOKEN,
 };
+use super::file::{DatabaseFile, Found};
 use super::jobs::count::Counts;
 use super::newest_event::NewestEvent;
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
@@ -41,6 +43,7 @@ pub struct Writer {
     pub newest: Arc<NewestEvent>,
     pub counts: Arc<Counts>,
     pub stopped: Arc<AtomicBool>,
+    pub file: DatabaseFile,
     pub wal: PathBuf,
     /// Whether the connection is set to sync each commit.
     pub synced: bool,
@@ -221,6 +224,7 @@ impl Writer {
 
     fn commit(&mut self, group: &mut [Box<dyn WriteOp>], synced: bool) -> Result<(), GroupError> {
         self.fault_point(BEFORE_BEGIN)?;
+        self.follow_file()?;
         self.set_synced(synced)?;
         self.begin()?;
         for change in group {
@@ -235,6 +239,20 @@ impl Writer {
             self.group_wait = MAX_GROUP_WAIT.min(since.elapsed() / 2);
             self.crash_point(AFTER_SYNC)?;
         }
+        Ok(())
+    }
+
+    /// Fails while the state folder is gone; opens the file again when there is another one.
+    fn follow_file(&mut self) -> Result<(), GroupError> {
+        if matches!(self.file.find().map_err(GroupError::Failed)?, Found::Same) {
+            return Ok(());
+        }
+        // Closing must not remove the WAL of the other file, which has the same name.
+        self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let opened = open_writable(&self.file.path).map_err(|SqliteError(error)| error);
+        self.connection = opened.map_err(GroupError::Failed)?;
+        self.file = DatabaseFile::of(&self.file.path).map_err(GroupError::Failed)?;
+        self.synced = true;
         Ok(())
     }
 

@@ -113,7 +113,9 @@ impl JobClient {
             JobClient::Local(None) => Ok(wire::write_jobs(&[], None).into()),
             JobClient::Local(Some(jobs)) => {
                 let limit = filter.limit;
-                let found = jobs.list(JobFilter { identity: Some(Identity::local()), ..filter }).await?;
+                let found = jobs
+                    .list(JobFilter { identity: Some(Identity::local()), is_summary: true, ..filter })
+                    .await?;
                 let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
                 Ok(wire::write_jobs(&found, next.as_deref()).into())
             }

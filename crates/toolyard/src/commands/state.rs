@@ -16,6 +16,9 @@ use toolyard_runtimes::builtin::Stores;
 /// Rows that are read, or removed, at a time.
 const PAGE: usize = 500;
 
+/// Jobs that are read at a time, with their arguments and results.
+const JOB_PAGE: usize = 20;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Prune and verify stored jobs and blobs
@@ -61,16 +64,18 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
 async fn prune(state_dir: &StateDir, min_age: Duration, as_json: bool) -> Result<u8, Error> {
     let (jobs, stores) = (state_dir.job_store()?, state_dir.open_stores()?);
     let now = SystemClock.now();
+    // By the clock of the servers, so that setting the wall clock removes nothing too early.
+    let job_clock = state_dir.clock();
     let mut expired = 0;
     loop {
-        let removed = jobs.expire(now, PAGE).await?;
+        let removed = jobs.expire(job_clock.now(), PAGE).await?;
         expired += removed;
         if removed < PAGE as u64 {
             break;
         }
     }
     let mut live = hashes_of_artifacts(&stores).await?;
-    let mut filter = JobFilter { limit: PAGE, ..JobFilter::default() };
+    let mut filter = JobFilter { limit: JOB_PAGE, ..JobFilter::default() };
     loop {
         let page = jobs.list(filter.clone()).await?;
         for job in &page {
@@ -78,11 +83,12 @@ async fn prune(state_dir: &StateDir, min_age: Duration, as_json: bool) -> Result
             live.extend(job.outcome.iter().flat_map(hashes_in));
         }
         match page.last() {
-            Some(job) if page.len() == PAGE => filter.before = Some(job.id),
+            Some(job) if page.len() == JOB_PAGE => filter.before = Some(job.id),
             _ => break,
         }
     }
     let collected = stores.blobs.collect(&mut |hash| live.contains(hash), min_age, now).await?;
+    state_dir.compact()?;
     if as_json {
         let mut out = Vec::new();
         let mut object = Object::new(&mut out);

@@ -12,6 +12,7 @@ pub struct Jobs {
     max_open_per_caller: Option<u64>,
     max_running: Option<u64>,
     max_running_per_caller: Option<u64>,
+    max_attempts: Option<u64>,
     keep_short: Option<Duration>,
     keep_long: Option<Duration>,
     keep_failed: Option<Duration>,
@@ -24,6 +25,7 @@ impl Jobs {
             ("max_open_per_caller", 1..=10_000_000, &mut self.max_open_per_caller),
             ("max_running", 1..=100_000, &mut self.max_running),
             ("max_running_per_caller", 1..=100_000, &mut self.max_running_per_caller),
+            ("max_attempts", 1..=100, &mut self.max_attempts),
         ];
         for (name, range, setting) in counts {
             *setting = fields.integer(name, range).or(*setting);
@@ -46,6 +48,7 @@ impl Jobs {
             ("max_open_per_caller", Setting::Number(options.max_open_of_caller)),
             ("max_running", view::number(options.max_running)),
             ("max_running_per_caller", view::number(options.max_running_of_caller)),
+            ("max_attempts", view::number(options.max_attempts)),
             ("keep_short", view::duration(options.keep_short)),
             ("keep_long", view::duration(options.keep_long)),
             ("keep_failed", view::duration(options.keep_failed)),
@@ -66,6 +69,7 @@ impl Jobs {
             max_open_of_caller: self.max_open_per_caller.unwrap_or(default.max_open_of_caller),
             max_running: count(self.max_running, default.max_running),
             max_running_of_caller: count(self.max_running_per_caller, default.max_running_of_caller),
+            max_attempts: count(self.max_attempts, default.max_attempts),
             keep_short: self.keep_short.unwrap_or(default.keep_short),
             keep_long: self.keep_long.unwrap_or(default.keep_long),
             keep_failed: self.keep_failed.unwrap_or(default.keep_failed),

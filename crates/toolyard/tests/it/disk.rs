@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The server in a mount namespace of its own, with a small tmpfs as state folder. `None` where mounts are refused.
-fn serve_on_a_small_disk(yard: &Yard) -> Option<(Server, PathBuf)> {
+fn serve_on_a_small_disk(yard: &Yard, size: &str) -> Option<(Server, PathBuf)> {
     let state = yard.path(".toolyard");
     fs::create_dir(&state).unwrap();
     let program = yard.command();
     let unshare: &[&str] = if is_root() { &["-m"] } else { &["-r", "-m"] };
-    let mount = format!("mount -t tmpfs -o size=256k,mode=700 tmpfs '{}'", state.display());
+    let mount = format!("mount -t tmpfs -o size={size},mode=700 tmpfs '{}'", state.display());
     let possible = Command::new("unshare").args(unshare).args(["sh", "-c", &mount]).status();
     if !require(
         possible.is_ok_and(|status| status.success()),
@@ -43,7 +43,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_free_space_restores_them() {
     let script = "echo x >>ran; echo '{\"n\":1}'";
     let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
     yard.tool(Kind::Cli, "tool", &["/bin/sh", "-c", script], writes);
-    let Some((server, state)) = serve_on_a_small_disk(&yard) else { return };
+    let Some((server, state)) = serve_on_a_small_disk(&yard, "256k") else { return };
     let runs = || fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count());
     assert_eq!(server.post("tool", "{}").status, 200);
     let (ballast, mut before) = (state.join("ballast"), runs());
@@ -93,4 +93,56 @@ fn a_state_folder_that_cannot_be_created_refuses_calls_with_the_reason() {
     assert!(ran.stderr.contains("blocked/state") && ran.stderr.contains("hint: "), "{ran:?}");
     assert!(!yard.path("ran").exists());
     yard.run(&["doctor"]).expect(9);
+}
+
+#[test]
+fn a_state_folder_that_is_removed_refuses_calls_until_it_is_back() {
+    let yard = Yard::new();
+    let writes = |timing: &str| json!({"timing": timing, "sandbox": {"fs": {"write": ["."]}}});
+    for timing in ["sync", "async_short"] {
+        yard.tool(Kind::Cli, timing, &["/bin/sh", "-c", "echo x >>ran; echo '{\"n\":1}'"], writes(timing));
+    }
+    let server = yard.serve();
+    let runs = || fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count());
+    let call = |tool: &str| server.client().send("POST", &format!("/v1/tools/{tool}"), &[], b"{}");
+    for tool in ["sync", "async_short"] {
+        assert_eq!(call(tool).status, 200);
+    }
+    fs::remove_dir_all(yard.path(".toolyard")).unwrap();
+    for tool in ["sync", "async_short", "sync"] {
+        let refused = call(tool);
+        assert_eq!((refused.status, runs()), (503, 2), "{}", refused.json());
+    }
+    assert!(!yard.path(".toolyard").exists(), "it is not created again");
+    fs::create_dir(yard.path(".toolyard")).unwrap();
+    for tool in ["sync", "async_short"] {
+        assert_eq!(call(tool).status, 200, "{}", call(tool).json());
+    }
+    assert_eq!(server.stop(), 0);
+    let kinds: Vec<String> =
+        yard.records().iter().map(|record| record["kind"].as_str().unwrap().to_owned()).collect();
+    assert!(kinds.iter().filter(|kind| *kind == "end").count() >= 2, "{kinds:?}");
+}
+
+#[test]
+fn a_server_stops_although_the_disk_is_full_and_a_job_runs() {
+    let yard = Yard::without_secret();
+    for (name, safe) in [("once", false), ("again", true)] {
+        let extra = json!({"timing": "async_long", "annotations": {"idempotentHint": safe}});
+        yard.tool(Kind::Cli, name, &["/bin/sh", "-c", "sleep 1000"], extra);
+    }
+    let Some((mut server, state)) = serve_on_a_small_disk(&yard, "8m") else { return };
+    let mut jobs = Vec::new();
+    for tool in ["once", "again"] {
+        let answer = server.client().send("POST", &format!("/v1/tools/{tool}"), &[], b"{}");
+        assert_eq!(answer.status, 202, "{}", answer.json());
+        jobs.push(answer.json()["data"]["job_id"].as_str().unwrap().to_owned());
+    }
+    let is_running = |id: &String| server.get(&format!("/v1/jobs/{id}")).json()["state"] == "running";
+    crate::support::eventually("both run", crate::support::TIMEOUT, || jobs.iter().all(is_running));
+    fill(&state.join("ballast"));
+    let started = std::time::Instant::now();
+    crate::support::signal(server.pid(), libc::SIGTERM);
+    server.wait(std::time::Duration::from_secs(20));
+    assert!(started.elapsed() < std::time::Duration::from_secs(15), "it took {:?}", started.elapsed());
 }

@@ -354,3 +354,50 @@ fn jobs_are_on_the_audit_record_from_their_start_to_their_end() {
         .collect();
     assert_eq!(of_job, [json!("begin"), json!("end")]);
 }
+
+#[test]
+fn a_key_used_again_with_other_arguments_is_a_conflict() {
+    let yard = Yard::new();
+    counting(&yard, "slow", json!({"timing": "async_short"}));
+    let server = yard.serve();
+    let key = [("idempotency-key", "k1")];
+    let first = post(&server, "slow", &key, r#"{"a":1,"b":2}"#);
+    let same = post(&server, "slow", &key, r#"{ "b": 2, "a": 1 }"#);
+    assert_eq!((same.0, &same.1["meta"]["job_id"]), (200, &first.1["meta"]["job_id"]));
+    let (status, refused) = post(&server, "slow", &key, r#"{"a":1,"b":3}"#);
+    assert_eq!((status, &refused["error"]["kind"]), (422, &json!("idempotency_conflict")), "{refused}");
+    assert_eq!(runs(&yard), 1);
+}
+
+#[test]
+fn jobs_that_wait_for_their_tool_let_others_run() {
+    let yard = Yard::new();
+    shell(&yard, "narrow", "sleep 1000", json!({"timing": "async_long", "concurrency": 1}));
+    shell(&yard, "other", "echo '{\"data\":{\"ok\":true}}'", json!({"timing": "async_short"}));
+    let server = yard.serve();
+    for _ in 0..70 {
+        assert_eq!(post(&server, "narrow", &[], "{}").0, 202);
+    }
+    let (status, answer) = post(&server, "other", &[], "{}");
+    assert_eq!((status, &answer["data"]["ok"]), (200, &json!(true)), "{answer}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_database_shrinks_when_large_results_have_expired() {
+    let yard = Yard::new();
+    yard.file("toolyard.toml", "[jobs]\nkeep_short = \"2s\"\n");
+    let script = "head -c 200000 /dev/zero | tr '\\0' x | sed 's/.*/{\"data\":\"&\"}/'";
+    shell(&yard, "large", script, json!({"timing": "async_short"}));
+    let server = yard.serve();
+    for _ in 0..100 {
+        assert_eq!(post(&server, "large", &[], "{}").0, 200);
+    }
+    eventually("all have expired", TIMEOUT, || {
+        server.get("/v1/jobs?limit=1").json()["jobs"].as_array().unwrap().is_empty()
+    });
+    assert_eq!(server.stop(), 0);
+    yard.run(&["state", "prune"]).expect(0);
+    let size = std::fs::metadata(yard.path(".toolyard/yard.sqlite")).unwrap().len();
+    assert!(size < 2 << 20, "20 MB of results leave {size} bytes");
+}

@@ -4,14 +4,10 @@ use crate::builtin::Services;
 use crate::builtin::validate::{self, Limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use toolyard_engine::jobs::Jobs;
 use toolyard_engine::stores::{EventPage, EventQuery, StoreError};
-use toolyard_protocol::{
-    Annotations, Context, Error, Event, Format, Id, Identity, Request, Timestamp, Tool, Violation,
-};
+use toolyard_protocol::{Annotations, Context, Error, Event, Format, Request, Timestamp, Tool, Violation};
 use toolyard_wire::typed::{self, AnyJson};
 
 pub struct Poll(pub Arc<Services>);
@@ -21,8 +17,6 @@ const DEFAULT_WAIT_MS: u64 = 5000;
 const MAX_TYPES: usize = 64;
 /// Time reserved for the response before the caller's deadline.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Events about a job, visible only to the job's owner. Their subject is the job id.
-const JOB_EVENTS: [&str; 3] = ["job_state_changed", "progress", "stream_chunk"];
 
 #[derive(Deserialize, JsonSchema)]
 pub struct PollRequest {
@@ -118,12 +112,10 @@ impl Tool for Poll {
             subject: None,
             limit: request.limit.get(),
         };
-        let mut visibility =
-            EventVisibility { jobs, identity: &context.call.identity, known: HashMap::new() };
         loop {
             let page = events.read(query.clone()).await.map_err(cursor_error)?;
             let EventPage { events: found, cursor, has_more, oldest, newest } = page;
-            let found = visibility.filter(found).await?;
+            let found = jobs.visible_events(found, &context.call.identity).await?;
             let left = until.saturating_duration_since(Instant::now());
             if !found.is_empty() || (left.is_zero() && !has_more) {
                 let total = if newest == 0 { 0 } else { newest + 1 - oldest };
@@ -151,43 +143,6 @@ impl Poll {
         }
         let now = self.0.jobs()?.events().read(EventQuery { limit: 1, ..EventQuery::default() }).await?;
         Ok(Some(now.oldest.saturating_sub(1)))
-    }
-}
-
-/// Decides which events the caller may see.
-struct EventVisibility<'a> {
-    jobs: &'a Jobs,
-    identity: &'a Identity,
-    known: HashMap<String, bool>,
-}
-
-impl EventVisibility<'_> {
-    async fn filter(&mut self, events: Vec<Event>) -> Result<Vec<Event>, Error> {
-        let mut visible = Vec::with_capacity(events.len());
-        for event in events {
-            let is_visible = match &event.subject {
-                Some(job) if JOB_EVENTS.contains(&event.kind.as_str()) => self.is_own(job).await?,
-                _ => true,
-            };
-            if is_visible {
-                visible.push(event);
-            }
-        }
-        Ok(visible)
-    }
-
-    /// The owner of a deleted job is unknown, so its events are not visible.
-    async fn is_own(&mut self, job: &str) -> Result<bool, Error> {
-        if let Some(known) = self.known.get(job) {
-            return Ok(*known);
-        }
-        let found = match Id::parse(job) {
-            Some(id) => self.jobs.store().get(id).await?,
-            None => None,
-        };
-        let own = found.is_some_and(|job| job.identity == *self.identity);
-        self.known.insert(job.to_owned(), own);
-        Ok(own)
     }
 }
 

@@ -58,7 +58,8 @@ impl Tool for List {
         }
         let states = request.status.map(JobState::from).into_iter().collect();
         let limit = request.limit.get();
-        let filter = JobFilter { identity, states, tool: None, before: request.before, limit };
+        let filter =
+            JobFilter { identity, states, tool: None, before: request.before, limit, is_summary: true };
         let found = jobs.list(filter).await?;
         let total = by_status.values().sum();
         Ok(ListResponse { jobs: found.iter().map(JobInfo::from).collect(), total, by_status })

@@ -88,3 +88,39 @@ fn the_index_forgets_what_was_pruned() {
     index.catch_up().unwrap();
     assert_eq!(index.query(&Filter::default()).unwrap().len(), 1);
 }
+
+#[test]
+fn retention_is_applied_while_the_log_is_open() {
+    let dir = TempDir::new();
+    let keep = Duration::from_millis(800);
+    let options = Options { retention: Some(keep), ..Default::default() };
+    let log = FileAuditLog::open(
+        dir.path(),
+        options,
+        Arc::new(SystemClock),
+        Arc::new(SystemRandom),
+        Arc::new(TestJsonView),
+    )
+    .unwrap();
+    let began = std::time::Instant::now();
+    let mut calls = 0;
+    while began.elapsed() < keep * 3 {
+        log.begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
+        calls += 1;
+        log.maintain().unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left = records(dir.path()).iter().filter(|record| record["kind"] == "begin").count();
+    assert!(left < calls * 3 / 4, "{left} of {calls} calls are left after three times the retention");
+    assert!(left > 0 && segments(dir.path()).len() > 2);
+    assert_sound(dir.path());
+    // Without a call the last segment is closed too.
+    std::thread::sleep(keep * 2);
+    log.maintain().unwrap();
+    std::thread::sleep(keep * 2);
+    log.maintain().unwrap();
+    let left = records(dir.path()).iter().filter(|record| record["kind"] == "begin").count();
+    assert_eq!(left, 0);
+    drop(log);
+    assert_sound(dir.path());
+}

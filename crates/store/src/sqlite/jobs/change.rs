@@ -101,9 +101,30 @@ pub fn finish(
 ) -> Result<UpdateResult, SqliteError> {
     job_rules::check_ending(ending)?;
     let Some(job) = LeaseRow::for_lease(connection, lease)? else { return Ok(UpdateResult::LeaseLost) };
+    let known = match &ending.progress {
+        Some(progress) => Some(progress.clone()),
+        None => job.progress.clone(),
+    };
     let expires = job_rules::expiry(ending.now, ending.ttl);
-    end(connection, lease.id, (ending.state, ending.now, expires), ending.outcome.as_ref())?;
+    end(connection, lease.id, (ending.state, ending.now, expires), (known, ending.outcome.as_ref()))?;
     record_transition(connection, effects, lease.id, &job, (ending.state, ending.now))
+}
+
+pub fn give_back(
+    connection: &Connection,
+    effects: &TxEffects,
+    lease: Lease,
+    has_run: bool,
+    now: Timestamp,
+) -> Result<UpdateResult, SqliteError> {
+    let Some(job) = LeaseRow::for_lease(connection, lease)? else { return Ok(UpdateResult::LeaseLost) };
+    if job.state == JobState::Pending {
+        return Ok(UpdateResult::Applied);
+    }
+    let sql = "UPDATE job SET state = 0, started = NULL, attempt = attempt - ?2, progress_done = NULL,
+        progress_total = NULL, progress_message = NULL WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![lease.id.as_bytes(), !has_run])?;
+    record_transition(connection, effects, lease.id, &job, (JobState::Pending, now))
 }
 
 pub fn cancel(
@@ -133,7 +154,7 @@ pub fn end_without_outcome(
     job: &LeaseRow,
     (state, now): (JobState, Timestamp),
 ) -> Result<UpdateResult, SqliteError> {
-    end(connection, id, (state, now, job_rules::expiry(now, job.ttl)), None)?;
+    end(connection, id, (state, now, job_rules::expiry(now, job.ttl)), (job.progress.clone(), None))?;
     record_transition(connection, effects, id, job, (state, now))
 }
 
@@ -187,9 +208,12 @@ fn end(
     connection: &Connection,
     id: Id,
     (state, now, expires): (JobState, Timestamp, Timestamp),
-    outcome: Option<&Payload>,
+    (progress, outcome): (Option<Progress>, Option<&Payload>),
 ) -> rusqlite::Result<()> {
-    let sql = "UPDATE job SET state = ?2, finished = ?3, expires = ?4, outcome_format = ?5, outcome = ?6 WHERE id = ?1";
+    let sql = "UPDATE job SET state = ?2, finished = ?3, expires = ?4, outcome_format = ?5, outcome = ?6,
+        progress_done = ?7, progress_total = ?8, progress_message = ?9 WHERE id = ?1";
+    let progress = job_rules::last_progress(state, progress);
+    let progress = progress.as_ref();
     connection.prepare_cached(sql)?.execute(params![
         id.as_bytes(),
         state_code(state),
@@ -197,6 +221,9 @@ fn end(
         number(expires.unix_ms()),
         outcome.map(|outcome| format_code(outcome.format())),
         outcome.map(|outcome| &outcome.bytes()[..]),
+        progress.map(|progress| progress.done),
+        progress.and_then(|progress| progress.total),
+        progress.and_then(|progress| progress.message.as_deref()),
     ])?;
     Ok(())
 }

@@ -50,6 +50,11 @@ pub const TABLES: &str = "
     CREATE INDEX job_expires ON job (expires) WHERE expires IS NOT NULL;
 ";
 
+pub const DEATHS: &str = "
+    ALTER TABLE job ADD COLUMN deaths TEXT NOT NULL DEFAULT '';
+    CREATE INDEX job_cancel ON job (owner) WHERE cancel_requested = 1 AND state < 3;
+";
+
 pub struct Jobs {
     database: Arc<Database>,
     effects: TxEffects,
@@ -111,6 +116,12 @@ impl JobStore for Jobs {
         self.write(durability, move |connection, effects| change::finish(connection, effects, lease, &ending))
     }
 
+    fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
+        self.write(Durability::Written, move |connection, effects| {
+            change::give_back(connection, effects, lease, has_run, now)
+        })
+    }
+
     fn cancel(&self, id: Id, now: Timestamp) -> StoreFuture<'_, JobState> {
         self.write(Durability::Synced, move |connection, effects| {
             change::cancel(connection, effects, id, now)
@@ -123,10 +134,26 @@ impl JobStore for Jobs {
         })
     }
 
+    fn cancel_requests(&self, owner: Id) -> StoreFuture<'_, Vec<Id>> {
+        self.read(move |connection| {
+            let sql =
+                "SELECT id FROM job WHERE owner = ?1 AND cancel_requested = 1 AND state < 3 ORDER BY id";
+            let mut statement = connection.prepare_cached(sql)?;
+            let ids = statement.query_map([owner.as_bytes()], |row| read_id(row, 0))?;
+            Ok(ids.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     fn owners(&self) -> StoreFuture<'_, Vec<Id>> {
         self.read(|connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT DISTINCT owner FROM job WHERE state < 3 ORDER BY owner")?;
+            // From owner to owner in the index: DISTINCT would read every open job.
+            let sql = "WITH RECURSIVE next (owner) AS (
+                    SELECT min(owner) FROM job WHERE state < 3
+                    UNION ALL
+                    SELECT (SELECT min(owner) FROM job WHERE state < 3 AND owner > next.owner)
+                    FROM next WHERE next.owner IS NOT NULL
+                ) SELECT owner FROM next WHERE owner IS NOT NULL";
+            let mut statement = connection.prepare_cached(sql)?;
             let owners = statement.query_map([], |row| read_id(row, 0))?;
             Ok(owners.collect::<rusqlite::Result<_>>()?)
         })
@@ -152,7 +179,8 @@ impl JobStore for Jobs {
 }
 
 fn list(connection: &Connection, filter: &JobFilter) -> Result<Vec<Job>, SqliteError> {
-    let mut sql = format!("SELECT {} FROM job WHERE 1", row::COLUMNS);
+    let columns = if filter.is_summary { row::SUMMARY } else { row::COLUMNS };
+    let mut sql = format!("SELECT {columns} FROM job WHERE 1");
     let mut values: Vec<Value> = Vec::new();
     if let Some(identity) = &filter.identity {
         sql.push_str(" AND identity = ?");

@@ -9,6 +9,12 @@ use rusqlite::{Connection, params};
 use toolyard_engine::stores::{Lease, Recovered};
 use toolyard_protocol::{Id, JobState, Timestamp};
 
+/// Free pages that a file keeps for new rows: 4 MiB.
+const KEPT_PAGES: i64 = 1024;
+
+/// Pages given back at a time: 16 MiB.
+const SHRINK_PAGES: i64 = 4096;
+
 pub fn take_over(
     connection: &Connection,
     effects: &TxEffects,
@@ -59,7 +65,18 @@ pub fn expire(
         connection.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id.as_bytes()])?;
         effects.counts.record_transition(connection, identity, Some(*state), None)?;
     }
+    shrink(connection)?;
     Ok(due.len() as u64)
+}
+
+/// Gives pages that removed jobs left to the file system, a bounded number at a time.
+fn shrink(connection: &Connection) -> Result<(), SqliteError> {
+    let free: i64 = connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
+    if free > KEPT_PAGES {
+        let pages = (free - KEPT_PAGES).min(SHRINK_PAGES);
+        connection.execute_batch(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    }
+    Ok(())
 }
 
 fn requeue(
@@ -70,8 +87,12 @@ fn requeue(
     now: Timestamp,
 ) -> Result<Recovered, SqliteError> {
     let sql = "UPDATE job SET state = 0, owner = ?2, fence = ?3, started = NULL, progress_done = NULL,
-        progress_total = NULL, progress_message = NULL WHERE id = ?1";
-    let values = params![lease.id.as_bytes(), lease.owner.as_bytes(), number(lease.fence)];
+        progress_total = NULL, progress_message = NULL, deaths = deaths || ?4 WHERE id = ?1";
+    let death = match job.state {
+        JobState::Pending => String::new(),
+        _ => format!("{} ", now.unix_ms()),
+    };
+    let values = params![lease.id.as_bytes(), lease.owner.as_bytes(), number(lease.fence), death];
     connection.prepare_cached(sql)?.execute(values)?;
     // A pending job changes its owner, not its state.
     if job.state != JobState::Pending {

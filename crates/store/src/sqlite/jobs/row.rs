@@ -9,7 +9,12 @@ use toolyard_protocol::{Id, Identity, Job, JobState, Progress, Timestamp, Timing
 /// In the order in which [`job`] reads them.
 pub const COLUMNS: &str = "id, tool, identity, state, timing, repeatable, cancel_requested, attempt, created, \
     started, finished, expires, key, trace, progress_done, progress_total, progress_message, arguments_format, \
-    arguments, outcome_format, outcome";
+    arguments, outcome_format, outcome, deaths";
+
+/// The same without arguments and outcome.
+pub const SUMMARY: &str = "id, tool, identity, state, timing, repeatable, cancel_requested, attempt, created, \
+    started, finished, expires, key, trace, progress_done, progress_total, progress_message, arguments_format, \
+    x'', NULL, NULL, deaths";
 
 pub fn get(connection: &Connection, id: Id) -> rusqlite::Result<Option<Job>> {
     let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM job WHERE id = ?1"))?;
@@ -35,6 +40,7 @@ pub fn job(row: &Row) -> rusqlite::Result<Job> {
         progress: read_progress(row, 14)?,
         arguments: read_payload(row, 17, 18)?,
         outcome: read_optional_payload(row, 19, 20)?,
+        deaths: read_deaths(row.get_ref(21)?.as_str().unwrap_or_default()),
     })
 }
 
@@ -46,11 +52,14 @@ pub struct LeaseRow {
     pub identity: String,
     pub tool: String,
     pub ttl: Duration,
+    pub progress: Option<Progress>,
 }
 
 impl LeaseRow {
     pub fn load(connection: &Connection, id: Id) -> rusqlite::Result<Option<LeaseRow>> {
-        let sql = "SELECT state, owner, fence, identity, tool, ttl FROM job WHERE id = ?1";
+        let sql =
+            "SELECT state, owner, fence, identity, tool, ttl, progress_done, progress_total, progress_message
+            FROM job WHERE id = ?1";
         let read = |row: &Row| {
             Ok(LeaseRow {
                 state: read_state(row, 0)?,
@@ -59,6 +68,7 @@ impl LeaseRow {
                 identity: row.get(3)?,
                 tool: row.get(4)?,
                 ttl: Duration::from_millis(row.get::<_, i64>(5)? as u64),
+                progress: read_progress(row, 6)?,
             })
         };
         connection.prepare_cached(sql)?.query_row([id.as_bytes()], read).optional()
@@ -110,6 +120,11 @@ fn read_timing(row: &Row, column: usize) -> rusqlite::Result<Timing> {
         Some(timing) => Ok(timing),
         None => unknown_code("job timing", code, column),
     }
+}
+
+/// Milliseconds, each followed by a space.
+fn read_deaths(text: &str) -> Vec<Timestamp> {
+    text.split_whitespace().filter_map(|ms| ms.parse().ok()).map(Timestamp::from_unix_ms).collect()
 }
 
 fn read_time(row: &Row, column: usize) -> rusqlite::Result<Option<Timestamp>> {

@@ -3,13 +3,15 @@
 use super::{TempDir, example};
 use crate::require::require;
 use crate::sqlite::{Database, Events, Jobs, NoFaults, RING};
-use crate::suite::cases::id;
+use crate::suite::cases::{at, id};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use toolyard_engine::stores::{Created, Durability, EventQuery, EventStore, JobStore, NewJob, StoreError};
+use toolyard_engine::stores::{
+    Created, Durability, EventQuery, EventStore, JobStore, NewEvent, NewJob, StoreError,
+};
 use toolyard_protocol::Payload;
 
 /// Mounts a small file system over the folder, for this thread and those it starts. False if not permitted.
@@ -103,5 +105,25 @@ async fn the_wal_stays_small() {
     wal.push("-wal");
     let length = std::fs::metadata(wal).unwrap().len();
     assert!(length < 20 << 20, "75 MiB were written, and the WAL has {length} bytes");
+    database.close().await;
+}
+
+#[tokio::test]
+async fn the_ring_of_events_is_bounded_in_bytes() {
+    let folder = TempDir::fresh();
+    let database = Database::open(&folder.file(), Arc::new(NoFaults)).unwrap();
+    let events = Events::new(database.clone(), RING);
+    let data = Payload::json(format!("\"{}\"", "x".repeat(1 << 20)));
+    for _ in 0..90 {
+        let event = NewEvent { at: at(1), kind: "log".into(), subject: None, data: data.clone() };
+        events.append(vec![event]).await.unwrap();
+    }
+    let stored = database
+        .read(|connection| {
+            Ok(connection.query_row("SELECT sum(length(data)) FROM event", [], |row| row.get::<_, i64>(0))?)
+        })
+        .await
+        .unwrap();
+    assert!((60 << 20..70 << 20).contains(&stored), "{stored} bytes");
     database.close().await;
 }

@@ -227,7 +227,13 @@ async fn only_changes_that_promise_it_are_synced() {
     let jobs = Jobs::new(database.clone(), &events);
     let new = |n, state| NewJob { state, ..example(n) };
     let lease = |n| Lease { id: id(n), owner: id(0), fence: 1 };
-    let ending = || JobEnd { state: JobState::Complete, outcome: None, now: at(3), ttl: Duration::ZERO };
+    let ending = || JobEnd {
+        state: JobState::Complete,
+        outcome: None,
+        progress: None,
+        now: at(3),
+        ttl: Duration::ZERO,
+    };
     let progress = Progress { done: 1.0, total: None, message: None };
     let event = NewEvent { at: at(1), kind: "log".into(), subject: None, data: Payload::json("{}") };
     let was_synced = |what: &str, wanted: bool| {
@@ -255,7 +261,7 @@ async fn only_changes_that_promise_it_are_synced() {
     was_synced("take_over", false);
     jobs.expire(at(9), 10).await.unwrap();
     was_synced("expire", false);
-    events.append(event).await.unwrap();
+    events.append(vec![event]).await.unwrap();
     was_synced("append", false);
     database.close().await;
 }

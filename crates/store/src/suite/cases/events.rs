@@ -8,6 +8,7 @@ use toolyard_protocol::{Event, Format, Payload};
 on_every_subject!(
     events_are_numbered_from_one_and_read_back_as_they_were,
     a_page_ends_at_its_limit_and_the_next_goes_on_from_its_cursor,
+    a_page_is_bounded_in_bytes,
     filters_choose_and_the_cursor_passes_what_they_left_out,
     a_first_read_without_a_cursor_starts_after_the_newest,
     a_full_ring_drops_the_oldest_and_reports_it,
@@ -27,7 +28,7 @@ fn new(n: u64) -> NewEvent {
 async fn filled<S: Subject>(ring: u64, count: u64) -> S {
     let subject = S::fresh(ring);
     for n in 1..=count {
-        assert_eq!(subject.events().append(new(n)).await, Ok(n));
+        assert_eq!(subject.events().append(vec![new(n)]).await, Ok(n));
     }
     subject
 }
@@ -49,8 +50,8 @@ async fn events_are_numbered_from_one_and_read_back_as_they_were<S: Subject>() {
     let empty = read(&subject, after(0)).await;
     assert_eq!(empty, EventPage::default());
     let binary = NewEvent { data: Payload::new(Format::MsgPack, vec![0x81, 0xa1, 0x00]), ..new(3) };
-    assert_eq!(subject.events().append(new(1)).await, Ok(1));
-    assert_eq!(subject.events().append(binary.clone()).await, Ok(2));
+    assert_eq!(subject.events().append(vec![new(1)]).await, Ok(1));
+    assert_eq!(subject.events().append(vec![binary.clone()]).await, Ok(2));
     let page = read(&subject, after(0)).await;
     let expected =
         |seq, new: NewEvent| Event { seq, at: new.at, kind: new.kind, subject: new.subject, data: new.data };
@@ -117,7 +118,7 @@ async fn a_cursor_from_the_future_is_refused<S: Subject>() {
 
 async fn numbers_go_on_after_a_restart<S: Subject>() {
     let subject = filled::<S>(3, 4).await.reopen().await;
-    assert_eq!(subject.events().append(new(5)).await, Ok(5));
+    assert_eq!(subject.events().append(vec![new(5)]).await, Ok(5));
     assert_eq!(numbers(&read(&subject, after(2)).await), [3, 4, 5]);
 }
 
@@ -130,12 +131,30 @@ async fn a_wait_ends_with_an_event_or_with_its_time<S: Subject>() {
     let since = Instant::now();
     let (waited, appended) = tokio::join!(subject.events().wait(2, FOREVER), async {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        subject.events().append(new(3)).await
+        subject.events().append(vec![new(3)]).await
     });
     assert_eq!((waited, appended), (Ok(()), Ok(3)));
     assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
     // A number far ahead is not reached by one event.
-    let (waited, _) =
-        tokio::join!(subject.events().wait(100, Duration::from_millis(50)), subject.events().append(new(4)));
+    let (waited, _) = tokio::join!(
+        subject.events().wait(100, Duration::from_millis(50)),
+        subject.events().append(vec![new(4)])
+    );
     assert_eq!(waited, Ok(()));
+}
+
+async fn a_page_is_bounded_in_bytes<S: Subject>() {
+    let subject = S::fresh(10);
+    let large = |n: u64, kb: usize| NewEvent {
+        data: Payload::json(format!("\"{}\"", "x".repeat(kb * 1000))),
+        ..new(n)
+    };
+    let events = vec![large(1, 600), large(2, 400), large(3, 600), large(4, 2000), new(5)];
+    assert_eq!(subject.events().append(events).await, Ok(5));
+    let mut cursor = 0;
+    for (expected, has_more) in [(vec![1, 2], true), (vec![3], true), (vec![4], true), (vec![5], false)] {
+        let page = read(&subject, after(cursor)).await;
+        assert_eq!((numbers(&page), page.has_more), (expected, has_more));
+        cursor = page.cursor;
+    }
 }

@@ -58,7 +58,7 @@ fn running(n: u64) -> NewJob {
 }
 
 fn ending(state: JobState, ms: u64) -> JobEnd {
-    JobEnd { state, outcome: Some(Payload::json("{\"ok\":true}")), now: at(ms), ttl: TTL }
+    JobEnd { state, outcome: Some(Payload::json("{\"ok\":true}")), progress: None, now: at(ms), ttl: TTL }
 }
 
 async fn created<S: Subject>(subject: &S, new: NewJob) -> Lease {
@@ -112,6 +112,7 @@ async fn a_new_job_is_stored_as_given<S: Subject>() {
         started: None,
         finished: None,
         attempt: 0,
+        deaths: Vec::new(),
         repeatable: true,
         cancel_requested: false,
         key: None,

@@ -9,6 +9,7 @@ mod cache;
 mod events;
 mod graph;
 mod histories;
+mod job_stops;
 mod jobs;
 mod limits;
 mod model;

@@ -45,10 +45,19 @@ impl Ring {
                 && query.subject.as_ref().is_none_or(|subject| event.subject.as_ref() == Some(subject))
                 && (query.kinds.is_empty() || query.kinds.contains(&event.kind))
         };
-        let events: Vec<Event> = self.buffer.iter().filter(wanted).take(query.limit).cloned().collect();
+        let (mut events, mut bytes, mut is_full): (Vec<Event>, _, _) = (Vec::new(), 0, query.limit == 0);
+        for event in self.buffer.iter().filter(wanted) {
+            is_full = events.len() == query.limit || !job_rules::fits_on_page(bytes, event.data.len());
+            if is_full {
+                break;
+            }
+            bytes += event.data.len();
+            events.push(event.clone());
+        }
+        is_full |= events.len() == query.limit;
         // A full page ends at its last event, any other at the newest event.
         let cursor = match events.last() {
-            _ if events.len() < query.limit => self.newest,
+            _ if !is_full => self.newest,
             Some(last) => last.seq,
             None => after,
         };
@@ -71,8 +80,8 @@ impl Clone for Ring {
 }
 
 impl EventStore for Events {
-    fn append(&self, event: NewEvent) -> StoreFuture<'_, u64> {
-        self.0.with(|tables| Ok(tables.events.append(event)))
+    fn append(&self, events: Vec<NewEvent>) -> StoreFuture<'_, u64> {
+        self.0.with(|tables| Ok(events.into_iter().fold(0, |_, event| tables.events.append(event))))
     }
 
     fn read(&self, query: EventQuery) -> StoreFuture<'_, EventPage> {

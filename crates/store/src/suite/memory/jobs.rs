@@ -92,7 +92,18 @@ impl Tables {
         let Some(row) = self.jobs.for_lease(lease) else { return Ok(UpdateResult::LeaseLost) };
         row.ttl = ending.ttl;
         row.job.outcome = ending.outcome;
+        row.job.progress = ending.progress.or(row.job.progress.take());
         self.set_state(lease.id, ending.state, ending.now);
+        Ok(UpdateResult::Applied)
+    }
+
+    fn give_back(&mut self, lease: Lease, has_run: bool, now: Timestamp) -> Result<UpdateResult, StoreError> {
+        let Some(row) = self.jobs.for_lease(lease) else { return Ok(UpdateResult::LeaseLost) };
+        if row.job.state != JobState::Pending {
+            (row.job.started, row.job.progress) = (None, None);
+            row.job.attempt -= u32::from(!has_run);
+            self.set_state(lease.id, JobState::Pending, now);
+        }
         Ok(UpdateResult::Applied)
     }
 
@@ -138,6 +149,7 @@ impl Tables {
         row.job.progress = None;
         let lease = Lease { id, owner: to, fence: row.fence };
         if was != JobState::Pending {
+            row.job.deaths.push(now);
             self.set_state(id, JobState::Pending, now);
         }
         Some(Recovered::Requeued(lease, Box::new(self.jobs.0.get(&id)?.job.clone())))
@@ -154,6 +166,7 @@ impl Tables {
         let Some(row) = self.jobs.0.get_mut(&id) else { return };
         row.job.state = state;
         if state.is_finished() {
+            row.job.progress = job_rules::last_progress(state, row.job.progress.take());
             row.job.finished = Some(now);
             row.job.expires = Some(job_rules::expiry(now, row.ttl));
         }
@@ -187,7 +200,12 @@ impl Table {
                 && filter.before.is_none_or(|before| job.id < before)
         };
         let newest_first = self.0.values().rev().map(|row| &row.job);
-        newest_first.filter(wanted).take(filter.limit).cloned().collect()
+        let without_payloads = |job: &Job| {
+            let arguments = Payload::new(job.arguments.format(), Vec::new());
+            Job { arguments, outcome: None, ..job.clone() }
+        };
+        let shown = |job: &Job| if filter.is_summary { without_payloads(job) } else { job.clone() };
+        newest_first.filter(wanted).take(filter.limit).map(shown).collect()
     }
 
     fn count(&self, identity: Option<&Identity>) -> Vec<(JobState, u64)> {
@@ -217,6 +235,7 @@ impl JobRow {
             started: running.then_some(new.now),
             finished: None,
             attempt: u32::from(running),
+            deaths: Vec::new(),
             repeatable: new.repeatable,
             cancel_requested: false,
             key: new.key,
@@ -257,6 +276,19 @@ impl JobStore for Jobs {
 
     fn finish(&self, lease: Lease, ending: JobEnd, _: Durability) -> StoreFuture<'_, UpdateResult> {
         self.0.with(|tables| tables.finish(lease, ending))
+    }
+
+    fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
+        self.0.with(|tables| tables.give_back(lease, has_run, now))
+    }
+
+    fn cancel_requests(&self, owner: Id) -> StoreFuture<'_, Vec<Id>> {
+        self.0.with(|tables| {
+            let asked = |row: &&JobRow| {
+                row.owner == owner && row.job.cancel_requested && !row.job.state.is_finished()
+            };
+            Ok(tables.jobs.0.values().filter(asked).map(|row| row.job.id).collect())
+        })
     }
 
     fn cancel(&self, id: Id, now: Timestamp) -> StoreFuture<'_, JobState> {

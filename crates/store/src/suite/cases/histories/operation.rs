@@ -13,6 +13,7 @@ pub enum Operation {
     Progress(Lease, Progress, Timestamp),
     Waiting(Lease, bool, Timestamp),
     Finish(Lease, JobEnd, Durability),
+    GiveBack(Lease, bool, Timestamp),
     Cancel(Id, Timestamp),
     TakeOver(Id, Id, Timestamp, usize),
     Expire(Timestamp, usize),
@@ -57,12 +58,15 @@ impl Operation {
             Operation::Finish(lease, ending, durability) => {
                 jobs.finish(lease, ending, durability).await.map(Answer::Changed)
             }
+            Operation::GiveBack(lease, has_run, now) => {
+                jobs.give_back(lease, has_run, now).await.map(Answer::Changed)
+            }
             Operation::Cancel(id, now) => jobs.cancel(id, now).await.map(Answer::State),
             Operation::TakeOver(from, to, now, limit) => {
                 jobs.take_over(from, to, now, limit).await.map(Answer::Recovered)
             }
             Operation::Expire(now, limit) => jobs.expire(now, limit).await.map(Answer::Expired),
-            Operation::Append(event) => events.append(event).await.map(Answer::Appended),
+            Operation::Append(event) => events.append(vec![event]).await.map(Answer::Appended),
         }
     }
 }

@@ -34,7 +34,8 @@ impl Workload {
             28..40 => Operation::Start(self.lease(), self.time(), self.durability()),
             40..47 => Operation::Progress(self.lease(), self.progress(), self.time()),
             47..53 => Operation::Waiting(self.lease(), self.random.chance(60), self.time()),
-            53..71 => Operation::Finish(self.lease(), self.ending(), self.durability()),
+            53..56 => Operation::GiveBack(self.lease(), self.random.chance(50), self.time()),
+            56..71 => Operation::Finish(self.lease(), self.ending(), self.durability()),
             71..78 => Operation::Cancel(self.lease().id, self.time()),
             78..86 => {
                 let (from, to) = (*self.random.pick(&self.owners), *self.random.pick(&self.owners));
@@ -115,6 +116,7 @@ impl Workload {
                 .random
                 .chance(80)
                 .then(|| Payload::json(format!("{{\"r\":{}}}", self.random.next()))),
+            progress: self.random.chance(30).then(|| self.progress()),
             now: self.time(),
             ttl: Duration::from_millis(self.random.below(2000)),
         }

@@ -1,0 +1,343 @@
+//! A job of this process as its task, its listeners and those who stop it see it.
+
+use super::reports::Reports;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::{oneshot, watch};
+use toolyard_protocol::{Error, ErrorKind, Id, InputRequest, InputResponse, LogLine, Outcome, Progress};
+
+/// Updates kept for listeners. Missing some does no harm: questions stay open, and the outcome is kept apart.
+const UPDATE_BUFFER: usize = 64;
+/// Questions that one job may have open.
+const MAX_QUESTIONS: usize = 64;
+
+pub struct JobHandle {
+    pub id: Id,
+    status: watch::Sender<JobStatus>,
+    updates: Mutex<Updates>,
+    questions: Mutex<Questions>,
+    pub reports: Reports,
+}
+
+/// What others wait for.
+#[derive(Clone, Default)]
+pub struct JobStatus {
+    pub stop: StopSignal,
+    /// The tool has detached from its caller.
+    pub is_detached: bool,
+    /// The number of the newest update.
+    newest: u64,
+    pub end: End,
+    /// Callers that wait for the outcome in their request.
+    waiting: usize,
+    /// The end is being written for a waiting caller.
+    is_ending: bool,
+}
+
+/// Why a job must stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopSignal {
+    #[default]
+    None,
+    /// Cancellation was requested.
+    Cancelled,
+    /// The process is shutting down.
+    ShuttingDown,
+}
+
+/// How far the end of a job is.
+#[derive(Clone, Default)]
+pub enum End {
+    #[default]
+    Running,
+    /// The work is over, and its end is being written.
+    Stopped,
+    /// `None` when the row is left to another process.
+    Ended(Option<Arc<Outcome>>),
+}
+
+/// A message of a running job to its listeners.
+#[derive(Clone, Debug)]
+pub enum JobUpdate {
+    Progress(Progress),
+    Log(LogLine),
+    /// The question with this number is open.
+    Asked(u64),
+}
+
+#[derive(Default)]
+struct Updates {
+    newest: u64,
+    buffer: VecDeque<JobUpdate>,
+}
+
+#[derive(Default)]
+struct Questions {
+    next: u64,
+    open: HashMap<String, Question>,
+}
+
+struct Question {
+    number: u64,
+    request: InputRequest,
+    answer: oneshot::Sender<Result<InputResponse, Error>>,
+    /// Closed with the question.
+    is_open: watch::Sender<()>,
+}
+
+/// An open question as a listener gets it.
+pub struct OpenQuestion {
+    pub number: u64,
+    pub request: InputRequest,
+    is_open: watch::Receiver<()>,
+}
+
+impl OpenQuestion {
+    /// Waits until the question is answered or withdrawn.
+    pub async fn closed(&mut self) {
+        while self.is_open.changed().await.is_ok() {}
+    }
+}
+
+impl JobHandle {
+    pub fn new(id: Id, stop: StopSignal) -> Arc<JobHandle> {
+        Arc::new(JobHandle {
+            id,
+            status: watch::Sender::new(JobStatus { stop, ..JobStatus::default() }),
+            updates: Mutex::default(),
+            questions: Mutex::default(),
+            reports: Reports::default(),
+        })
+    }
+
+    pub fn status(&self) -> watch::Receiver<JobStatus> {
+        self.status.subscribe()
+    }
+
+    pub fn stop_signal(&self) -> StopSignal {
+        self.status.borrow().stop
+    }
+
+    /// The first signal counts.
+    pub fn stop(&self, signal: StopSignal) {
+        self.status.send_if_modified(|status| {
+            let is_first = status.stop == StopSignal::None;
+            if is_first {
+                status.stop = signal;
+            }
+            is_first
+        });
+    }
+
+    /// Waits for a stop signal.
+    pub async fn stopped(&self) -> StopSignal {
+        let mut status = self.status();
+        let stop = status.wait_for(|status| status.stop != StopSignal::None).await;
+        // The sender is in this handle.
+        stop.map_or(StopSignal::ShuttingDown, |status| status.stop)
+    }
+
+    pub fn detach(&self) {
+        self.status.send_modify(|status| status.is_detached = true);
+    }
+
+    pub fn set_end(&self, end: End) {
+        self.status.send_modify(|status| status.end = end);
+    }
+
+    pub fn is_ended(&self) -> bool {
+        matches!(self.status.borrow().end, End::Ended(_))
+    }
+
+    /// Before the end is written: whether a caller waits for it in its request, and will until it is written.
+    pub fn begin_end(&self) -> bool {
+        let mut is_awaited = false;
+        self.status.send_if_modified(|status| {
+            is_awaited = status.waiting > 0;
+            status.is_ending = is_awaited;
+            false
+        });
+        is_awaited
+    }
+
+    /// The end could not be written: callers may stop waiting.
+    pub fn end_failed(&self) {
+        self.status.send_modify(|status| status.is_ending = false);
+    }
+
+    pub fn send(&self, update: JobUpdate) {
+        let newest = {
+            let mut updates = lock(&self.updates);
+            updates.newest += 1;
+            updates.buffer.push_back(update);
+            if updates.buffer.len() > UPDATE_BUFFER {
+                updates.buffer.pop_front();
+            }
+            updates.newest
+        };
+        self.status.send_modify(|status| status.newest = status.newest.max(newest));
+    }
+
+    pub fn questions(&self) -> Vec<InputRequest> {
+        self.open_questions().into_iter().map(|question| question.request).collect()
+    }
+
+    /// Ordered by key.
+    pub fn open_questions(&self) -> Vec<OpenQuestion> {
+        let questions = lock(&self.questions);
+        let mut open: Vec<OpenQuestion> = questions.open.values().map(Question::opened).collect();
+        open.sort_by(|a, b| a.request.key.cmp(&b.request.key));
+        open
+    }
+
+    fn question(&self, number: u64) -> Option<OpenQuestion> {
+        lock(&self.questions).open.values().find(|question| question.number == number).map(Question::opened)
+    }
+
+    /// Opens a question; the answer comes through the channel. It is withdrawn when the channel is dropped.
+    pub fn ask(self: &Arc<Self>, request: InputRequest) -> Result<Asked, Error> {
+        let (answer, answered) = oneshot::channel();
+        let (number, key) = {
+            let mut questions = lock(&self.questions);
+            let key = request.key.clone();
+            if questions.open.len() >= MAX_QUESTIONS || questions.open.contains_key(&key) {
+                let message = format!("the question '{key}' is already open, or {MAX_QUESTIONS} others are");
+                return Err(
+                    Error::new(ErrorKind::ToolFailed, message).hint("give each question a key of its own")
+                );
+            }
+            questions.next += 1;
+            let number = questions.next;
+            let is_open = watch::Sender::new(());
+            questions.open.insert(key.clone(), Question { number, request, answer, is_open });
+            (number, key)
+        };
+        self.send(JobUpdate::Asked(number));
+        Ok(Asked { handle: self.clone(), number, key, answered })
+    }
+
+    /// Answers a question; `false` when no question with this key is open. With a number, only that one.
+    pub fn answer(&self, key: &str, number: Option<u64>, answer: Result<InputResponse, Error>) -> bool {
+        let question = {
+            let mut questions = lock(&self.questions);
+            let is_meant =
+                questions.open.get(key).is_some_and(|open| number.is_none_or(|n| n == open.number));
+            if is_meant { questions.open.remove(key) } else { None }
+        };
+        question.is_some_and(|question| question.answer.send(answer).is_ok())
+    }
+}
+
+impl Question {
+    fn opened(&self) -> OpenQuestion {
+        let (number, request) = (self.number, self.request.clone());
+        OpenQuestion { number, request, is_open: self.is_open.subscribe() }
+    }
+}
+
+/// An open question of a tool; dropping it withdraws the question.
+pub struct Asked {
+    handle: Arc<JobHandle>,
+    number: u64,
+    key: String,
+    answered: oneshot::Receiver<Result<InputResponse, Error>>,
+}
+
+impl Asked {
+    pub async fn answer(&mut self) -> Result<InputResponse, Error> {
+        let ended = || Error::new(ErrorKind::Cancelled, "the job has ended");
+        (&mut self.answered).await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let mut questions = lock(&self.handle.questions);
+        if questions.open.get(&self.key).is_some_and(|open| open.number == self.number) {
+            questions.open.remove(&self.key);
+        }
+    }
+}
+
+/// A caller that follows a job of this process.
+pub struct JobListener {
+    handle: Arc<JobHandle>,
+    pub status: watch::Receiver<JobStatus>,
+    /// The newest update that it has seen.
+    seen: u64,
+    is_waiting: bool,
+}
+
+impl JobListener {
+    pub fn new(handle: Arc<JobHandle>) -> JobListener {
+        let status = handle.status();
+        let seen = lock(&handle.updates).newest;
+        JobListener { handle, status, seen, is_waiting: false }
+    }
+
+    /// Counts as a caller that waits for the outcome, until it is dropped or leaves.
+    pub fn begin_waiting(&mut self) {
+        self.is_waiting = true;
+        self.handle.status.send_if_modified(|status| {
+            status.waiting += 1;
+            false
+        });
+    }
+
+    /// Stops waiting; `false` while the end is being written for this caller.
+    pub fn try_leave(&mut self) -> bool {
+        let mut is_ending = false;
+        self.handle.status.send_if_modified(|status| {
+            is_ending = status.is_ending;
+            if !is_ending {
+                status.waiting -= usize::from(self.is_waiting);
+            }
+            false
+        });
+        self.is_waiting &= is_ending;
+        !is_ending
+    }
+
+    /// The end of the job, or the current state when its end cannot be written.
+    pub async fn ended(&mut self) -> End {
+        let ended = |status: &JobStatus| matches!(status.end, End::Ended(_)) || !status.is_ending;
+        self.status.wait_for(ended).await.map_or(End::Ended(None), |status| status.end.clone())
+    }
+
+    /// The updates since the last call, and whether some were missed.
+    pub fn new_updates(&mut self) -> (Vec<JobUpdate>, bool) {
+        let updates = lock(&self.handle.updates);
+        let missed = updates.newest - self.seen;
+        self.seen = updates.newest;
+        let kept = updates.buffer.len().min(missed as usize);
+        let new = updates.buffer.iter().skip(updates.buffer.len() - kept).cloned().collect();
+        (new, missed as usize > kept)
+    }
+
+    pub fn question(&self, number: u64) -> Option<OpenQuestion> {
+        self.handle.question(number)
+    }
+
+    pub fn open_questions(&self) -> Vec<OpenQuestion> {
+        self.handle.open_questions()
+    }
+
+    pub fn answer(&self, key: &str, number: u64, answer: Result<InputResponse, Error>) {
+        self.handle.answer(key, Some(number), answer);
+    }
+}
+
+impl Drop for JobListener {
+    fn drop(&mut self) {
+        if self.is_waiting {
+            self.handle.status.send_if_modified(|status| {
+                status.waiting -= 1;
+                false
+            });
+        }
+    }
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
