@@ -1,6 +1,8 @@
 //! The edges: HTTP and MCP on sockets and stdio. Edges know protocols, never how a tool is implemented.
 
+mod buffers;
 mod connection_limits;
+mod counted_body;
 mod in_process;
 mod limits;
 mod mcp;

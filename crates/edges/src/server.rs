@@ -1,11 +1,12 @@
 //! The HTTP listener: accepts connections within limits and drains them on the stop signal.
 
-use crate::connection_limits::{ConnectionGuard, ConnectionLimits};
+use crate::connection_limits::{Connection, ConnectionGuard, ConnectionLimits};
+use crate::counted_body;
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
 use crate::plain_http;
 use crate::v1::{self, V1};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::Request;
@@ -27,7 +28,7 @@ use toolyard_engine::Engine;
 use tracing::warn;
 
 /// Target of the log events about connections and requests.
-const TARGET: &str = "toolyard::http";
+pub(crate) const TARGET: &str = "toolyard::http";
 
 /// Limits of the listener.
 #[derive(Clone, Debug)]
@@ -191,12 +192,13 @@ impl HttpService {
         self,
         request: Request<Incoming>,
         upgrade_slot: UpgradeSlot,
+        connection: Arc<Connection>,
     ) -> Result<Response, Infallible> {
         if let Some(refused) = reject_non_local(&request) {
             return Ok(refused);
         }
-        Ok(match request.uri().path() {
-            "/mcp" => mcp::handle(&self.app, request.map(Body::new)).await,
+        let response = match request.uri().path() {
+            "/mcp" => mcp::handle(&self.app, request.map(Body::new), &connection).await,
             "/sse" => mcp::open_legacy_stream(&self.app, &request.map(Body::new)),
             "/messages" => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
             "/ws" => {
@@ -204,8 +206,14 @@ impl HttpService {
                 *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
                 response
             }
-            _ => return self.router.call(request).await,
-        })
+            _ => self.router.call(request).await?,
+        };
+        // Small responses, nearly all, are not counted.
+        let most = response.body().size_hint().upper();
+        if most.is_some_and(|most| most < counted_body::COUNTED as u64) {
+            return Ok(response);
+        }
+        Ok(counted_body::count(response, self.app.mcp.buffers(), &connection))
     }
 }
 
@@ -232,7 +240,7 @@ async fn connection(
         if is_first.swap(false, Ordering::Relaxed) {
             connection_guard.mark_active();
         }
-        http_service.clone().handle(request, service_slot.clone())
+        http_service.clone().handle(request, service_slot.clone(), connection_guard.connection.clone())
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let finished = tokio::select! {

@@ -6,13 +6,12 @@ use crate::mcp::transport::duplex::Eras;
 use crate::mcp::transport::http::{
     Accept, fail, identity, is_json, not_allowed, read_body, refuse, too_many_sessions,
 };
-use crate::mcp::transport::sse;
+use crate::mcp::transport::sse::{self, Chunks, Read};
 use crate::query::Query;
 use crate::server::App;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use std::time::Duration;
 use toolyard_wire::mcp::failure::Failure;
 
@@ -31,7 +30,7 @@ pub(crate) fn open_legacy_stream(app: &App, request: &Request<Body>) -> Response
     };
     let endpoint = format!("event: endpoint\ndata: /messages?sessionId={}\n\n", registration.id);
     let (registration, drain) = (Box::new(registration), app.options.drain);
-    sse::response((registration, Some(Bytes::from(endpoint))), move |(registration, first)| {
+    sse::response((registration, Some(endpoint)), move |(registration, first)| {
         next(registration, first, drain)
     })
 }
@@ -62,15 +61,21 @@ pub(crate) async fn post_legacy_message(app: &App, request: Request<Body>) -> Re
     }
 }
 
-type StreamState = (Box<SessionRegistration>, Option<Bytes>);
+type StreamState = (Box<SessionRegistration>, Option<String>);
+
+impl Read for StreamState {
+    fn progress(&self) {
+        self.0.client.send_queue.progress();
+    }
+}
 
 async fn next(
     registration: Box<SessionRegistration>,
-    first: Option<Bytes>,
+    first: Option<String>,
     drain: Duration,
-) -> Option<(Bytes, StreamState)> {
+) -> Option<(Chunks, StreamState)> {
     if let Some(first) = first {
-        return Some((first, (registration, None)));
+        return Some((first.into(), (registration, None)));
     }
     let bytes = tokio::select! {
         biased;
