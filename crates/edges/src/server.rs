@@ -3,12 +3,11 @@
 use crate::connection_limits::{Connection, ConnectionGuard, ConnectionLimits};
 use crate::counted_body;
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
-use crate::plain_http;
-use crate::v1::{self, V1};
+use crate::{routes, v1};
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,6 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
+use toolyard_protocol::{Error, ErrorKind};
 use tracing::warn;
 
 /// Target of the log events about connections and requests.
@@ -147,12 +147,14 @@ async fn accept(
 
 /// Responds with 503 and waits briefly until the client has read it, before the permit is released.
 async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
-    const WHY: &str = "there are too many connections from this address; close some, or raise \
-                       max_connections_per_peer\n";
+    let error = Error::new(ErrorKind::Busy, "there are too many connections from this address")
+        .hint("close some, or raise [server] max_connections_per_peer");
+    let body = v1::error_body(&error);
     let sent = async {
         let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
-        let answer = format!("{head}content-type: text/plain\r\ncontent-length: {}\r\n\r\n{WHY}", WHY.len());
-        stream.write_all(answer.as_bytes()).await?;
+        let length = body.len();
+        let head = format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(&[head.as_bytes(), &body].concat()).await?;
         stream.shutdown().await?;
         let mut rest = [0; 1024];
         while stream.read(&mut rest).await? > 0 {}
@@ -182,10 +184,7 @@ pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
 
 impl HttpService {
     pub(crate) fn new(app: Arc<App>) -> HttpService {
-        let v1 =
-            V1 { engine: app.engine.clone(), resources: app.mcp.resources(), max_body: app.options.max_body };
-        let router = TowerToHyperService::new(plain_http::routes(app.clone()).merge(v1::routes(v1)));
-        HttpService { router, app }
+        HttpService { router: TowerToHyperService::new(routes::all(&app)), app }
     }
 
     pub(crate) async fn handle(
@@ -198,10 +197,10 @@ impl HttpService {
             return Ok(refused);
         }
         let response = match request.uri().path() {
-            "/mcp" => mcp::handle(&self.app, request.map(Body::new), &connection).await,
-            "/sse" => mcp::open_legacy_stream(&self.app, &request.map(Body::new)),
-            "/messages" => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
-            "/ws" => {
+            routes::MCP => mcp::handle(&self.app, request.map(Body::new), &connection).await,
+            routes::SSE => mcp::open_legacy_stream(&self.app, &request.map(Body::new)),
+            routes::MESSAGES => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
+            routes::WEB_SOCKET => {
                 let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
                 *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
                 response
@@ -270,7 +269,8 @@ fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     let header = |name| request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let (host, origin) = (header(header::HOST), header(header::ORIGIN));
     warn!(target: TARGET, host = host.as_deref(), origin = origin.as_deref(), "request refused: {what}");
-    Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())
+    let error = Error::new(ErrorKind::Forbidden, what).hint("call the server by a name of this machine");
+    Some(routes::refuse(request.uri().path(), error))
 }
 
 fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> {

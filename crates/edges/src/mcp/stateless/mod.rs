@@ -408,7 +408,7 @@ impl StatelessCaller {
 impl Holder for StatelessCaller {
     fn held(&self) -> Option<Held> {
         let bytes = self.state().messages.as_ref().map_or(0, |queued| queued.0.bytes());
-        (bytes > 0).then(|| Held { bytes, kept: true, since: self.began })
+        (bytes > 0).then_some(Held { bytes, kept: true, since: self.began })
     }
 
     fn release(&self) {

@@ -154,8 +154,8 @@ impl DuplexClient {
             let (mcp, queue, identity) = (mcp.clone(), self.send_queue.clone(), self.identity.clone());
             let id = request.id.clone();
             let started = self.calls.spawn(id.clone(), async move {
-                let expected = largest_response(&mcp, &request);
-                let Some(reservation) = queue.reserve(expected).await else { return };
+                let space = space_for(&mcp, &request);
+                let Some(reservation) = queue.reserve(space).await else { return };
                 drop(waiting);
                 run_stateless(&mcp, identity, request, &queue).await;
                 drop(reservation);
@@ -216,8 +216,8 @@ impl DuplexClient {
         let (mcp, queue, session_) = (mcp.clone(), self.send_queue.clone(), session.clone());
         let id = request.id.clone();
         let started = session.calls.spawn(id.clone(), async move {
-            let expected = largest_response(&mcp, &request);
-            let Some(reservation) = queue.reserve(expected).await else { return };
+            let space = space_for(&mcp, &request);
+            let Some(reservation) = queue.reserve(space).await else { return };
             drop(waiting);
             let out = MessageSink::Queue(queue.clone());
             let answer = dispatch::handle_request(&mcp, &session_, &request, out).await;
@@ -251,17 +251,28 @@ const OTHER_RESPONSE: usize = 256 << 10;
 /// The size of a resource: the default of `[limits] resource`.
 const RESOURCE: usize = 8 << 20;
 
-/// The size that a response may have at most. A tool's result is in it as text and as structured content.
-fn largest_response(mcp: &Mcp, request: &Request) -> usize {
+/// The space that the response to a request needs. A tool's result is in it as text and as structured content.
+fn space_for(mcp: &Mcp, request: &Request) -> usize {
     match request.method {
         Method::CallTool => {
             let name = request.params.text("name").ok().flatten().unwrap_or_default();
-            mcp.engine.registry.find(&name).map_or(0, |entry| entry.spec.limits.output * 2)
+            space_for_result(mcp, &name, 2)
         }
-        Method::ReadResource => RESOURCE,
+        Method::ReadResource => RESOURCE.min(most_for_one(mcp)),
         Method::SetLogLevel | Method::Listen => 0,
-        _ => OTHER_RESPONSE,
+        _ => OTHER_RESPONSE.min(most_for_one(mcp)),
     }
+}
+
+/// The largest result that the tool may have, so many times.
+pub(super) fn space_for_result(mcp: &Mcp, tool: &str, copies: usize) -> usize {
+    let output = mcp.engine.registry.find(tool).map_or(0, |entry| entry.spec.limits.output);
+    output.saturating_mul(copies).min(most_for_one(mcp))
+}
+
+/// Several calls always run at once, even of tools that may have very large results.
+fn most_for_one(mcp: &Mcp) -> usize {
+    mcp.options.max_queued_bytes / 4
 }
 
 /// Waits for space: a client must not miss a change. Fails when the queue is closed; then the transport ends too.

@@ -4,7 +4,7 @@ use crate::limits::wait_until;
 use crate::mcp::messages::Class;
 use crate::mcp::running_calls::RunningCalls;
 use crate::mcp::send_queue::{CloseReason, SendQueue, Waiting};
-use crate::mcp::transport::duplex::write_message;
+use crate::mcp::transport::duplex::{space_for_result, write_message};
 use crate::mcp::{Mcp, STOP_TIMEOUT};
 use crate::plain_http as routes;
 use bytes::Bytes;
@@ -126,9 +126,8 @@ impl FramedClient {
                 let (mcp, queue, own) = (self.mcp.clone(), self.queue.clone(), id.clone());
                 let started = self.calls.spawn(id.clone(), async move {
                     let tool = params.text("tool").ok().flatten().unwrap_or_default();
-                    let expected =
-                        mcp.engine.registry.find(&tool).map_or(0, |entry| entry.spec.limits.output);
-                    let Some(reservation) = queue.reserve(expected).await else { return };
+                    let space = space_for_result(&mcp, &tool, 1);
+                    let Some(reservation) = queue.reserve(space).await else { return };
                     drop(waiting);
                     let outcome = invoke(&mcp, &params).await;
                     // Fails when the queue is closed.

@@ -8,6 +8,7 @@ pub(in crate::mcp) use stateless::HeaderMirrorCache;
 use crate::connection_limits::Connection;
 use crate::limits::{self, BodyError};
 use crate::mcp::Mcp;
+use crate::routes::MCP_METHODS;
 use crate::server::App;
 use axum::body::Body;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -29,7 +30,7 @@ pub(crate) async fn handle(app: &App, request: Request<Body>, connection: &Arc<C
         Method::POST => post(mcp, headers, identity, body, app.options.max_body, connection).await,
         Method::GET => session::get(mcp, headers, &identity, connection),
         Method::DELETE => session::delete(mcp, headers, &identity),
-        _ => needs_session(),
+        _ => not_allowed(MCP_METHODS, "POST messages here; GET opens a stream and DELETE ends a session"),
     }
 }
 
@@ -177,7 +178,7 @@ pub(super) fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Respon
 }
 
 /// An error response without a request id.
-pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
+pub(crate) fn refuse(status: StatusCode, message: &str) -> Response {
     json(status, Reject::invalid(None, message).write())
 }
 
