@@ -4,10 +4,12 @@
 //! When the client reads nothing for too long while requests wait, the connection is closed.
 
 use crate::buffers::{Buffers, Held, Holder, Share};
+use crate::connection_limits::Connection;
+use crate::counted_body::COUNTED;
 use crate::mcp::lock;
 use crate::mcp::messages::{Bounds, Class, Messages};
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::warn;
@@ -18,12 +20,16 @@ pub(super) struct SendQueue {
     stall_timeout: Duration,
     state: Mutex<State>,
     share: Share,
+    /// Ended when the client is too slow, unless the transport does that itself.
+    connection: OnceLock<Arc<Connection>>,
     enqueued: Notify,
     dequeued: Notify,
 }
 
 struct State {
     messages: Messages,
+    /// Bytes of messages that are being written.
+    in_flight: usize,
     /// Bytes reserved for the responses of running requests.
     reserved: usize,
     /// Bytes of requests that wait for space.
@@ -58,6 +64,7 @@ impl SendQueue {
     pub fn new(bounds: Bounds, stall_timeout: Duration, buffers: &Arc<Buffers>) -> Arc<SendQueue> {
         let state = State {
             messages: Messages::default(),
+            in_flight: 0,
             reserved: 0,
             waiting: 0,
             progress: Instant::now(),
@@ -68,6 +75,7 @@ impl SendQueue {
             stall_timeout,
             state: Mutex::new(state),
             share: buffers.register(queue.clone()),
+            connection: OnceLock::new(),
             enqueued: Notify::new(),
             dequeued: Notify::new(),
         })
@@ -98,7 +106,7 @@ impl SendQueue {
         }
         // Requests cannot do this, because they reserve: only a flood of messages that are refused can.
         let is_full = state.messages.len() > 1 && state.messages.bytes() > 2 * self.bounds.bytes;
-        self.share.set(state.messages.bytes());
+        self.count(&state);
         drop(state);
         if is_full {
             self.close(CloseReason::TooSlow);
@@ -173,14 +181,20 @@ impl SendQueue {
     }
 
     /// The next message, or why the queue was closed. Cancel-safe.
-    pub async fn next(&self) -> Result<Bytes, CloseReason> {
+    pub async fn next(self: &Arc<Self>) -> Result<Bytes, CloseReason> {
         loop {
             let enqueued = self.enqueued.notified();
             {
                 let mut state = lock(&self.state);
                 if let Some(message) = state.messages.pop() {
+                    let is_counted = message.len() >= COUNTED;
+                    state.in_flight += if is_counted { message.len() } else { 0 };
                     self.read_some(state);
-                    return Ok(message);
+                    return Ok(if is_counted {
+                        Bytes::from_owner(InFlight { message, queue: self.clone() })
+                    } else {
+                        message
+                    });
                 }
                 if let Some(reason) = state.closed {
                     return Err(reason);
@@ -197,9 +211,20 @@ impl SendQueue {
 
     fn read_some(&self, mut state: MutexGuard<'_, State>) {
         state.progress = Instant::now();
-        self.share.set(state.messages.bytes());
+        self.count(&state);
         drop(state);
         self.dequeued.notify_waiters();
+    }
+
+    fn count(&self, state: &State) {
+        let is_released = state.closed == Some(CloseReason::TooSlow);
+        self.share.set(if is_released { 0 } else { state.messages.bytes() + state.in_flight });
+    }
+
+    /// The connection to end when the client is too slow.
+    pub fn set_connection(&self, connection: Arc<Connection>) {
+        // Set once, by the transport.
+        let _ = self.connection.set(connection);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -223,9 +248,14 @@ impl SendQueue {
         state.closed = state.closed.or(Some(reason));
         if reason == CloseReason::TooSlow {
             state.messages.clear();
-            self.share.set(0);
         }
+        self.count(&state);
         drop(state);
+        if reason == CloseReason::TooSlow
+            && let Some(connection) = self.connection.get()
+        {
+            connection.disconnect("it reads too slowly");
+        }
         self.enqueued.notify_one();
         self.dequeued.notify_waiters();
     }
@@ -234,8 +264,9 @@ impl SendQueue {
 impl Holder for SendQueue {
     fn held(&self) -> Option<Held> {
         let state = lock(&self.state);
-        let bytes = state.messages.bytes();
-        (bytes > 0).then_some(Held { bytes, kept: false, since: state.progress })
+        let bytes = state.messages.bytes() + state.in_flight;
+        let is_open = state.closed != Some(CloseReason::TooSlow);
+        (is_open && bytes > 0).then_some(Held { bytes, kept: false, since: state.progress })
     }
 
     fn release(&self) {
@@ -251,6 +282,26 @@ impl State {
         let fits = self.closed.is_none() && (in_use == 0 || room);
         self.reserved += if fits { bytes } else { 0 };
         fits
+    }
+}
+
+/// A message that is being written. It counts until the last part of it is dropped.
+struct InFlight {
+    message: Bytes,
+    queue: Arc<SendQueue>,
+}
+
+impl AsRef<[u8]> for InFlight {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        state.in_flight -= self.message.len();
+        self.queue.read_some(state);
     }
 }
 

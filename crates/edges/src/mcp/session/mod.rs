@@ -278,16 +278,20 @@ impl Session {
             return;
         }
         let mut state = lock(&self.state);
-        let mut index = 0;
         // One result alone may be larger.
-        while is_over() && index + 1 < state.outboxes.len() {
-            if state.outboxes[index].finished_at().is_some() {
-                // A client that is reading it is disconnected.
-                state.outboxes[index].release();
-                state.outboxes.remove(index);
-            } else {
-                index += 1;
-            }
+        let newest = state.outboxes.back().map(|outbox| outbox.key);
+        for may_be_read in [false, true] {
+            state.outboxes.retain(|outbox| {
+                let goes = is_over()
+                    && Some(outbox.key) != newest
+                    && outbox.finished_at().is_some()
+                    && (may_be_read || !outbox.is_read());
+                if goes {
+                    // A client that is reading it is disconnected.
+                    outbox.release();
+                }
+                !goes
+            });
         }
         if is_over() {
             state.outboxes.iter().for_each(|outbox| outbox.drop_notifications());

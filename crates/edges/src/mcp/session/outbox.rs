@@ -240,6 +240,11 @@ impl Outbox {
         self.bounds.bytes
     }
 
+    /// Whether a client is reading it.
+    pub fn is_read(&self) -> bool {
+        lock(&self.state).connection.is_some()
+    }
+
     pub fn is_released(&self) -> bool {
         lock(&self.state).released
     }

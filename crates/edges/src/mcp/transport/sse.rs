@@ -61,25 +61,36 @@ pub(super) async fn or_keep_alive<T>(next: impl Future<Output = T>) -> Result<T,
     tokio::time::timeout(KEEP_ALIVE, next).await.map_err(|_| Bytes::from_static(b":\n\n").into())
 }
 
-/// One message as an event.
-pub(super) fn event(id: Option<&str>, message: &Bytes) -> Chunks {
-    let is_long = message.len() > PIECE;
-    let mut out = BytesMut::with_capacity(if is_long { 0 } else { message.len() } + 48);
+/// One message as an event, in one chunk.
+pub(super) fn event(id: Option<&str>, message: &[u8]) -> Chunks {
+    let mut out = event_start(id, message.len());
+    out.put_slice(message);
+    out.put_slice(END);
+    out.freeze().into()
+}
+
+/// The same without a copy of a long message, for messages that are counted already.
+pub(super) fn event_in_pieces(id: Option<&str>, message: &Bytes) -> Chunks {
+    if message.len() <= PIECE {
+        return event(id, message);
+    }
+    let pieces = (0..message.len()).step_by(PIECE);
+    let pieces = pieces.map(|start| message.slice(start..message.len().min(start + PIECE)));
+    let start = event_start(id, 0).freeze();
+    Chunks([start].into_iter().chain(pieces).chain([Bytes::from_static(END)]).collect())
+}
+
+const END: &[u8] = b"\n\n";
+
+fn event_start(id: Option<&str>, message: usize) -> BytesMut {
+    let mut out = BytesMut::with_capacity(message + 48);
     if let Some(id) = id {
         out.put_slice(b"id: ");
         out.put_slice(id.as_bytes());
         out.put_u8(b'\n');
     }
     out.put_slice(b"data: ");
-    if !is_long {
-        out.put_slice(message);
-        out.put_slice(b"\n\n");
-        return out.freeze().into();
-    }
-    let pieces = (0..message.len()).step_by(PIECE);
-    let pieces = pieces.map(|start| message.slice(start..message.len().min(start + PIECE)));
-    let ends = (out.freeze(), Bytes::from_static(b"\n\n"));
-    Chunks([ends.0].into_iter().chain(pieces).chain([ends.1]).collect())
+    out
 }
 
 /// The first event of a resumable stream: an event id and the retry delay.

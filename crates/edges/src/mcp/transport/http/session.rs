@@ -296,7 +296,7 @@ fn stream_outbox(
             Ok(NextEvent::Event(event)) => {
                 reader.after = event.number;
                 let id = reader.outbox.event_id(event.number);
-                (sse::event(Some(&id), &event.message), Step::Events)
+                (sse::event_in_pieces(Some(&id), &event.message), Step::Events)
             }
             Ok(NextEvent::Disconnect(retry)) => {
                 (format!("retry: {}\n\n", retry.as_millis()).into(), Step::Over)
