@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OwnedSemaphorePermit as Permit;
 use tokio::task::AbortHandle;
+use tracing::warn;
 
 /// The table has an entry per address with an open connection.
 #[derive(Clone)]
@@ -25,8 +26,45 @@ struct AddressUsage {
     closing: BTreeSet<u64>,
 }
 
+/// An open connection, which can be ended from outside.
+#[derive(Default)]
+pub(crate) struct Connection {
+    address: Option<IpAddr>,
+    state: Mutex<ConnectionState>,
+}
+
+#[derive(Default)]
+struct ConnectionState {
+    task: Option<AbortHandle>,
+    is_ended: bool,
+}
+
+impl Connection {
+    /// Ends the connection; what it had still to send is dropped.
+    pub fn disconnect(&self, why: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut state.is_ended, true) {
+            return;
+        }
+        let client = self.address.map(tracing::field::display);
+        warn!(target: crate::server::TARGET, client, "client disconnected: {why}");
+        if let Some(task) = &state.task {
+            task.abort();
+        }
+    }
+
+    fn set_task(&self, task: AbortHandle) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_ended {
+            task.abort();
+        }
+        state.task = Some(task);
+    }
+}
+
 /// Counts one connection of an address until it is dropped.
 pub(crate) struct ConnectionGuard {
+    pub connection: Arc<Connection>,
     limits: ConnectionLimits,
     address: IpAddr,
     number: u64,
@@ -50,7 +88,9 @@ impl ConnectionLimits {
         usage.connections += 1;
         usage.next += 1;
         let (number, active) = (usage.next, AtomicBool::new(false));
-        Ok(Arc::new(ConnectionGuard { limits: self.clone(), address, number, active, permit: Some(permit) }))
+        let connection = Arc::new(Connection { address: Some(address), ..Connection::default() });
+        let (limits, permit) = (self.clone(), Some(permit));
+        Ok(Arc::new(ConnectionGuard { connection, limits, address, number, active, permit }))
     }
 
     /// Aborts one idle connection of the address that has most of them, unless one is already closing.
@@ -80,6 +120,7 @@ impl AddressUsage {
 impl ConnectionGuard {
     /// Until the first request, `task` may be aborted.
     pub fn allow_eviction(&self, task: AbortHandle) {
+        self.connection.set_task(task.clone());
         let mut table = self.limits.table();
         // The first request may have arrived already, or the task may have ended.
         if self.active.load(Ordering::Relaxed) || task.is_finished() {

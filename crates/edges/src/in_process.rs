@@ -32,7 +32,9 @@ impl InProcess {
             .half_close(true)
             .serve_connection(
                 TokioIo::new(stream),
-                service_fn(move |request| http_service.clone().handle(request, UpgradeSlot::default())),
+                service_fn(move |request| {
+                    http_service.clone().handle(request, UpgradeSlot::default(), Arc::default())
+                }),
             )
             .await;
     }

@@ -1,12 +1,11 @@
 //! Plain HTTP routes: tool calls (a POST that returns a result envelope), discovery and prompt texts.
 
+use crate::routes::Routes;
 use crate::server::App;
 use crate::v1;
-use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_engine::{Engine, Prompts};
@@ -14,14 +13,12 @@ use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, Payload};
 use toolyard_wire::framed_dialect;
 
-pub fn routes(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/mcp/discover", get(discover))
-        .route("/mcp/prompt/{domain}/{name}/{major}", get(prompt))
-        .route("/mcp/tool/{name}", post(call_tool))
-        .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
+pub fn routes(app: Arc<App>) -> Routes {
+    Routes::new()
+        .get("/healthz", healthz)
+        .get("/mcp/discover", discover)
+        .get("/mcp/prompt/{domain}/{name}/{major}", prompt)
+        .post("/mcp/tool/{name}", call_tool)
         .with_state(app)
 }
 
@@ -82,22 +79,6 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
 
 fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
     Call { trace: v1::trace(headers), ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
-}
-
-async fn no_route() -> Response {
-    let error = Error::new(ErrorKind::ResourceNotFound, "not found").hint(
-        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
-    );
-    respond(&Outcome::failure(error))
-}
-
-async fn wrong_method() -> Response {
-    let error = Error::new(ErrorKind::InvalidInput, "method not allowed").hint(
-        "GET /healthz, GET /mcp/discover, GET /mcp/prompt/{domain}/{name}/{major}, POST /mcp/tool/{name}",
-    );
-    let mut response = respond(&Outcome::failure(error));
-    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    response
 }
 
 fn respond(outcome: &Outcome) -> Response {

@@ -1,13 +1,13 @@
 //! The HTTP listener: accepts connections within limits and drains them on the stop signal.
 
-use crate::connection_limits::{ConnectionGuard, ConnectionLimits};
+use crate::connection_limits::{Connection, ConnectionGuard, ConnectionLimits};
+use crate::counted_body;
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
-use crate::plain_http;
-use crate::v1::{self, V1};
+use crate::{routes, v1};
 use axum::Router;
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,10 +24,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
+use toolyard_protocol::{Error, ErrorKind};
 use tracing::warn;
 
 /// Target of the log events about connections and requests.
-const TARGET: &str = "toolyard::http";
+pub(crate) const TARGET: &str = "toolyard::http";
 
 /// Limits of the listener.
 #[derive(Clone, Debug)]
@@ -146,12 +147,14 @@ async fn accept(
 
 /// Responds with 503 and waits briefly until the client has read it, before the permit is released.
 async fn refuse_connection(mut stream: TcpStream, _permit: Permit) {
-    const WHY: &str = "there are too many connections from this address; close some, or raise \
-                       max_connections_per_peer\n";
+    let error = Error::new(ErrorKind::Busy, "there are too many connections from this address")
+        .hint("close some, or raise [server] max_connections_per_peer");
+    let body = v1::error_body(&error);
     let sent = async {
         let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n";
-        let answer = format!("{head}content-type: text/plain\r\ncontent-length: {}\r\n\r\n{WHY}", WHY.len());
-        stream.write_all(answer.as_bytes()).await?;
+        let length = body.len();
+        let head = format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(&[head.as_bytes(), &body].concat()).await?;
         stream.shutdown().await?;
         let mut rest = [0; 1024];
         while stream.read(&mut rest).await? > 0 {}
@@ -181,31 +184,35 @@ pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
 
 impl HttpService {
     pub(crate) fn new(app: Arc<App>) -> HttpService {
-        let v1 =
-            V1 { engine: app.engine.clone(), resources: app.mcp.resources(), max_body: app.options.max_body };
-        let router = TowerToHyperService::new(plain_http::routes(app.clone()).merge(v1::routes(v1)));
-        HttpService { router, app }
+        HttpService { router: TowerToHyperService::new(routes::all(&app)), app }
     }
 
     pub(crate) async fn handle(
         self,
         request: Request<Incoming>,
         upgrade_slot: UpgradeSlot,
+        connection: Arc<Connection>,
     ) -> Result<Response, Infallible> {
         if let Some(refused) = reject_non_local(&request) {
             return Ok(refused);
         }
-        Ok(match request.uri().path() {
-            "/mcp" => mcp::handle(&self.app, request.map(Body::new)).await,
-            "/sse" => mcp::open_legacy_stream(&self.app, &request.map(Body::new)),
-            "/messages" => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
-            "/ws" => {
+        let response = match request.uri().path() {
+            routes::MCP => mcp::handle(&self.app, request.map(Body::new), &connection).await,
+            routes::SSE => mcp::open_legacy_stream(&self.app, &request.map(Body::new), &connection),
+            routes::MESSAGES => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
+            routes::WEB_SOCKET => {
                 let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
                 *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
                 response
             }
-            _ => return self.router.call(request).await,
-        })
+            _ => self.router.call(request).await?,
+        };
+        // Small responses, nearly all, are not counted.
+        let most = response.body().size_hint().upper();
+        if most.is_some_and(|most| most < counted_body::COUNTED as u64) {
+            return Ok(response);
+        }
+        Ok(counted_body::count(response, self.app.mcp.buffers(), &connection))
     }
 }
 
@@ -232,7 +239,7 @@ async fn connection(
         if is_first.swap(false, Ordering::Relaxed) {
             connection_guard.mark_active();
         }
-        http_service.clone().handle(request, service_slot.clone())
+        http_service.clone().handle(request, service_slot.clone(), connection_guard.connection.clone())
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let finished = tokio::select! {
@@ -262,7 +269,8 @@ fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     let header = |name| request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let (host, origin) = (header(header::HOST), header(header::ORIGIN));
     warn!(target: TARGET, host = host.as_deref(), origin = origin.as_deref(), "request refused: {what}");
-    Some((StatusCode::FORBIDDEN, format!("{what}\n")).into_response())
+    let error = Error::new(ErrorKind::Forbidden, what).hint("call the server by a name of this machine");
+    Some(routes::refuse(request.uri().path(), error))
 }
 
 fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> {

@@ -3,12 +3,11 @@
 use crate::limits;
 use crate::mcp::words;
 use crate::query::Query;
-use axum::Router;
+use crate::routes::Routes;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +35,16 @@ pub struct V1 {
 
 type Shared = State<Arc<V1>>;
 
-pub fn routes(v1: V1) -> Router {
-    Router::new()
-        .route("/v1/tools", get(list_tools))
-        .route("/v1/tools/{name}", get(show_tool).post(call_tool))
-        .route("/v1/batch", post(run_batch))
-        .route("/v1/jobs", get(list_jobs))
-        .route("/v1/jobs/{id}", get(show_job))
-        .route("/v1/jobs/{id}/cancel", post(cancel_job))
-        .route("/v1/events", get(read_events))
+pub fn routes(v1: V1) -> Routes {
+    Routes::new()
+        .get("/v1/tools", list_tools)
+        .get("/v1/tools/{name}", show_tool)
+        .post("/v1/tools/{name}", call_tool)
+        .post("/v1/batch", run_batch)
+        .get("/v1/jobs", list_jobs)
+        .get("/v1/jobs/{id}", show_job)
+        .post("/v1/jobs/{id}/cancel", cancel_job)
+        .get("/v1/events", read_events)
         .with_state(Arc::new(v1))
 }
 
@@ -212,12 +212,17 @@ fn outcome_response(ended: &Outcome) -> Response {
     respond(status, outcome::write(ended))
 }
 
-fn error_response(error: Error) -> Response {
+pub(crate) fn error_response(error: Error) -> Response {
+    respond(status_of(&error), error_body(&error))
+}
+
+/// `{"error": …}`
+pub(crate) fn error_body(error: &Error) -> Vec<u8> {
     let mut body = Vec::new();
     let mut object = json::Object::new(&mut body);
-    envelope::push_error(object.member("error"), &error);
+    envelope::push_error(object.member("error"), error);
     object.end();
-    respond(status_of(&error), body)
+    body
 }
 
 pub(crate) fn status_of(error: &Error) -> StatusCode {

@@ -25,8 +25,9 @@ pub trait Caller: Send + Sync {
 /// How much of the work is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// 0 to 100, or 0 to `total`.
+    /// 0 to `total`, or any amount that grows.
     pub done: f64,
+    /// Absent when it is not known; 100 for a percentage.
     pub total: Option<f64>,
     pub message: Option<String>,
 }

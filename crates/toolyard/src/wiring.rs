@@ -236,6 +236,7 @@ impl Yard {
             session_idle: server.session_idle,
             max_queued: server.max_queued,
             max_queued_bytes: server.max_queued_bytes,
+            max_buffered_bytes: server.max_buffered_bytes,
             ..McpOptions::new(key)
         };
         Ok(Mcp::new(engine.clone(), services, options))

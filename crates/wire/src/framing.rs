@@ -141,9 +141,14 @@ impl Decoder {
     }
 }
 
+/// What precedes a body of this length.
+pub fn header(length: usize) -> String {
+    format!("Content-Length: {length}\r\n\r\n")
+}
+
 /// A message with its header.
 pub fn write(body: &[u8]) -> Vec<u8> {
-    let mut out = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    let mut out = header(body.len()).into_bytes();
     out.extend_from_slice(body);
     out
 }

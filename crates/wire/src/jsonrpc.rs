@@ -2,7 +2,9 @@
 //!
 //! Ids, arguments and results stay raw bytes, so that big integers and unknown members are preserved.
 
+use crate::mcp::Method;
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::ops::Range;
 use toolyard_formats::json::{Object, ParseError, Token, Tokenizer};
 use toolyard_protocol::error_table::McpErrorMapping;
@@ -37,7 +39,7 @@ pub enum Message {
 
 pub struct Request {
     pub id: RequestId,
-    pub method: String,
+    pub method: Method,
     pub params: Params,
 }
 
@@ -127,7 +129,7 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
     }
     let method = match index.top("method") {
         None => return response(body, &index, id),
-        Some(range) => text(&body[range]),
+        Some(range) => string(&body[range]),
     };
     let Some(method) = method else { return Err(Reject::invalid(id, "'method' must be a string")) };
     if index.top("result").or(index.top("error")).is_some() {
@@ -139,9 +141,11 @@ fn read_one(body: &Bytes) -> Result<Message, Reject> {
     let whole = index.top("params").unwrap_or(0..0);
     let params = Params { body: body.clone(), whole, fields: index.params, meta: index.meta };
     Ok(match id {
-        Some(id) => Message::Request(Request { id, method, params }),
-        None if v1_initialize => Message::Request(Request { id: RequestId::none(), method, params }),
-        None => Message::Notification(Notification { method, params }),
+        Some(id) => Message::Request(Request { id, method: Method::parse(&method), params }),
+        None if v1_initialize => {
+            Message::Request(Request { id: RequestId::none(), method: Method::Initialize, params })
+        }
+        None => Message::Notification(Notification { method: method.into_owned(), params }),
     })
 }
 
@@ -173,8 +177,12 @@ fn error_message(raw: &[u8]) -> String {
 
 /// A JSON string's value.
 pub fn text(raw: &[u8]) -> Option<String> {
+    string(raw).map(Cow::into_owned)
+}
+
+fn string(raw: &[u8]) -> Option<Cow<'_, str>> {
     match Tokenizer::new(raw).ok()?.next().ok()?? {
-        (Token::String(text), _) => Some(text.into_owned()),
+        (Token::String(text), _) => Some(text),
         _ => None,
     }
 }
@@ -487,7 +495,7 @@ mod tests {
              "_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","other":{"traceparent":"no"}}}}"#;
         let request = request(text);
         assert_eq!(request.id.as_bytes(), b"123456789012345678901234567890");
-        assert_eq!(request.method, "tools/call");
+        assert_eq!(request.method, Method::CallTool);
         assert_eq!(request.params.required_text("name").unwrap(), "x");
         assert_eq!(request.params.get("arguments").unwrap(), r#"{"n":1e400,"name":"nor this"}"#);
         assert_eq!(request.params.meta("progressToken").unwrap(), "\"p\"");
@@ -567,7 +575,9 @@ mod tests {
             panic!("no batch")
         };
         assert_eq!(messages.len(), 4);
-        assert!(matches!(&messages[0], Ok(Message::Request(request)) if request.method == "a"));
+        assert!(
+            matches!(&messages[0], Ok(Message::Request(request)) if request.method == Method::Other("a".into()))
+        );
         assert!(messages[1].is_err() && messages[3].is_err());
         assert!(
             matches!(&messages[2], Ok(Message::Notification(notification)) if notification.method == "b")

@@ -207,6 +207,14 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         details.rpc = Some(RpcError { code: 7, message: "fell".into(), data });
     });
     let partly = Error::new(ErrorKind::ToolFailed, "half");
+    let block = || Payload::json(r#"[{"type":"text","text":"no"}]"#);
+    let mut noted = Outcome::success(data(r#"{"n":1}"#)).with_content(block());
+    noted.meta.tool_meta =
+        data(r#"{"vendor/cost": 12345678901234567890, "toolyard/call":"forged", "a":[1]}"#);
+    let refused =
+        Error::new(ErrorKind::ToolFailed, "no").with(|details| details.tool_details = data(r#"{"n":2}"#));
+    let mut refused = Outcome::failure(refused).with_content(block());
+    refused.meta.tool_meta = data(r#"{"vendor/cost":1}"#);
     vec![
         ("object", cached),
         ("array", Outcome::success(data("[1,\"é\"]"))),
@@ -218,6 +226,8 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         ("unknown tool", Outcome::failure(Error::new(ErrorKind::UnknownTool, "there is no tool 'x'"))),
         ("a JSON-RPC error of the tool's own", Outcome::failure(own)),
         ("partial success", Outcome::new(Status::PartialSuccess, data("{}"), Some(partly)).unwrap()),
+        ("_meta of the tool's own", noted),
+        ("structured content with isError", refused),
     ]
 }
 
@@ -286,11 +296,13 @@ fn questions() -> Vec<InputRequest> {
 fn conversation(id: &RequestId, revision: Revision) -> Vec<(&'static str, Vec<u8>)> {
     let half = Progress { done: 50.0, total: None, message: Some("half".into()) };
     let more = Progress { done: 1.5, total: Some(3.0), message: None };
+    let over = Progress { done: 4.0, total: Some(3.0), message: None };
     let line =
         LogLine { level: LogLevel::Warning, logger: Some("l".into()), data: Payload::json("{\"a\":1}") };
     let mut all = vec![
         ("progress", notifications::progress(b"\"t\"", &half, revision)),
         ("progress of a total", notifications::progress(b"7", &more, revision)),
+        ("progress over its total", notifications::progress(b"7", &over, revision)),
         ("log", notifications::message(&line)),
         ("list changed", notifications::list_changed(notifications::TOOLS, None)),
         ("resource updated", notifications::resource_updated("test://a", None)),

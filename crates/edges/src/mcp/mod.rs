@@ -4,6 +4,7 @@
 //! `transport` carries messages; `session` (with a handshake) and `stateless` are the two eras; `methods`
 //! implements the methods for both.
 
+mod messages;
 mod methods;
 mod running_calls;
 mod send_queue;
@@ -12,12 +13,14 @@ mod stateless;
 mod transport;
 
 pub use transport::framed_stdio::serve_framed;
-pub(crate) use transport::http::{handle, words};
+pub(crate) use transport::http::{handle, refuse, words};
 pub(crate) use transport::legacy_sse::{open_legacy_stream, post_legacy_message};
 pub use transport::stdio::serve_stdio;
 pub(crate) use transport::websocket::{Upgrade, WebSocketTimeouts, serve_websocket, upgrade};
 
+use crate::buffers::Buffers;
 use crate::limits::wait_until;
+use messages::Bounds;
 use methods::changes::{self, Change};
 use session::Sessions;
 use stateless::parked::ParkedCalls;
@@ -48,9 +51,12 @@ pub struct McpOptions {
     /// Calls of stateless clients that wait for answers.
     pub max_parked: usize,
     pub park_for: Duration,
-    /// Queued messages of a slow client; beyond this notifications are dropped and responses wait.
+    /// Messages queued for one client; beyond this progress and log lines are dropped, and requests wait.
     pub max_queued: usize,
+    /// The same in bytes, including results that are kept for resumption.
     pub max_queued_bytes: usize,
+    /// Bytes that wait for clients to read them, of all sessions and connections.
+    pub max_buffered_bytes: usize,
     /// Authenticates `requestState`; keep it across restarts so that the state stays valid.
     pub key: [u8; 32],
 }
@@ -60,6 +66,7 @@ pub struct Mcp {
     engine: Arc<Engine>,
     services: Services,
     options: McpOptions,
+    buffers: Arc<Buffers>,
     sessions: Sessions,
     parked: ParkedCalls,
     header_mirrors: HeaderMirrorCache,
@@ -72,6 +79,7 @@ impl Mcp {
         Arc::new(Mcp {
             engine,
             services,
+            buffers: Buffers::new(options.max_buffered_bytes),
             sessions: Sessions::new(options.max_sessions),
             parked: ParkedCalls::new(options.max_parked),
             options,
@@ -107,6 +115,10 @@ impl Mcp {
         }
     }
 
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
+    }
+
     /// The resources, for other edges.
     pub fn resources(&self) -> Arc<dyn Resources> {
         self.services.resources.clone()
@@ -129,6 +141,11 @@ impl Default for Services {
 }
 
 impl McpOptions {
+    /// The bounds of one client's queue.
+    fn bounds(&self) -> Bounds {
+        Bounds { messages: self.max_queued, bytes: self.max_queued_bytes }
+    }
+
     pub fn new(key: [u8; 32]) -> McpOptions {
         McpOptions {
             max_sessions: 20_000,
@@ -136,7 +153,8 @@ impl McpOptions {
             max_parked: 1000,
             park_for: Duration::from_secs(10 * 60),
             max_queued: 1000,
-            max_queued_bytes: 16 << 20,
+            max_queued_bytes: 64 << 20,
+            max_buffered_bytes: 256 << 20,
             key,
         }
     }

@@ -115,18 +115,24 @@ impl Client {
         tokio::time::timeout(TIMEOUT, self.next_event()).await.expect("no event")
     }
 
+    /// Reads the chunks of one event: it ends with a blank line.
     async fn next_event(&mut self) -> Option<Event> {
-        // The server writes each event as one chunk.
+        let mut text = String::new();
         loop {
             let size = self.line().await;
             let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("no chunk: {size:?}"));
             let mut chunk = vec![0; size + 2];
             self.stream.read_exact(&mut chunk).await.unwrap();
             if size == 0 {
+                assert!(text.is_empty(), "the stream ended inside an event: {text:.100}");
                 return None;
             }
-            let text = String::from_utf8(chunk).unwrap();
+            text += std::str::from_utf8(&chunk[..size]).unwrap();
+            if !text.ends_with("\n\n") {
+                continue;
+            }
             if text.starts_with(':') {
+                text.clear();
                 continue;
             }
             let mut event = Event::default();

@@ -11,6 +11,7 @@ mod client;
 mod dialects;
 mod framed;
 mod handshake;
+mod outgoing;
 mod resources_and_prompts;
 mod server;
 mod services;

@@ -67,7 +67,7 @@ async fn required_meta_and_headers_are_checked() {
         assert_eq!(json["id"], 5);
     }
     let answer = client.send("POST", &[version, method], good.to_string().as_bytes()).await;
-    assert_eq!(answer.json()["result"]["tools"].as_array().unwrap().len(), 11);
+    assert_eq!(answer.json()["result"]["tools"].as_array().unwrap().len(), 14);
     assert_eq!(answer.json()["result"]["cacheScope"], "private");
     for gone in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "prompts/list", "x"] {
         let answer = client.call(gone, json!({})).await;
@@ -111,8 +111,8 @@ async fn progress_and_log_come_on_a_stream_before_the_result() {
         match last["method"].as_str() {
             Some("notifications/progress") => {
                 assert_eq!(
-                    (&last["params"]["progressToken"], &last["params"]["total"]),
-                    (&json!(7), &json!(100))
+                    (&last["params"]["progressToken"], last["params"].get("total")),
+                    (&json!(7), None)
                 );
                 progress.push(last["params"]["progress"].as_i64().unwrap());
             }

@@ -31,6 +31,12 @@ enum Kind {
     Leave,
     Fail,
     Number,
+    /// Asks, and writes 300 log lines before the answer can come.
+    Burst,
+    /// A string of `n` bytes; with `log` a log line comes first, so that the response is a stream.
+    Big,
+    /// Writes a log line, then sleeps `n` ms.
+    Nap,
 }
 
 struct Tool(Kind, Arc<Counts>);
@@ -49,6 +55,9 @@ pub fn all(counts: &Arc<Counts>) -> Vec<Candidate> {
         ("leave", Leave, false),
         ("fail", Fail, false),
         ("number", Number, false),
+        ("burst", Burst, false),
+        ("big", Big, false),
+        ("nap", Nap, false),
     ];
     tools
         .into_iter()
@@ -110,6 +119,30 @@ impl Tool {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 success(json!({"done": true}))
+            }
+            Kind::Burst => {
+                let logs = async {
+                    for n in 0..300 {
+                        let data = Payload::json(json!(format!("line {n}")).to_string());
+                        run.caller.log(LogLine { level: LogLevel::Info, logger: None, data });
+                    }
+                };
+                let (answer, ()) = tokio::join!(elicit(run.caller, "name"), logs);
+                success(json!({"hello": answer?["content"]["name"]}))
+            }
+            Kind::Nap => {
+                let arguments: Value = serde_json::from_slice(run.call.arguments.bytes()).unwrap();
+                run.caller.log(LogLine { level: LogLevel::Info, logger: None, data: Payload::json("1") });
+                tokio::time::sleep(Duration::from_millis(arguments["n"].as_u64().unwrap())).await;
+                success(json!({"slept": arguments["n"]}))
+            }
+            Kind::Big => {
+                let arguments: Value = serde_json::from_slice(run.call.arguments.bytes()).unwrap();
+                if arguments["log"] == true {
+                    let data = Payload::json("\"working\"");
+                    run.caller.log(LogLine { level: LogLevel::Info, logger: None, data });
+                }
+                success(json!("x".repeat(arguments["n"].as_u64().unwrap() as usize)))
             }
             Kind::AskName => {
                 let answer = elicit(run.caller, "name").await?;

@@ -61,7 +61,9 @@ fn read_back(frame: &ClientFrame) {
         ClientFrame::Text(text) if text.len() > LIMITS.message || std::str::from_utf8(text).is_err() => {
             return;
         }
-        ClientFrame::Text(text) => (websocket::text(text), frame.clone()),
+        ClientFrame::Text(text) => {
+            ([websocket::text_header(text.len()), text.to_vec()].concat(), frame.clone())
+        }
         ClientFrame::Ping(payload) => (websocket::pong(payload), ClientFrame::Pong),
         ClientFrame::Pong | ClientFrame::Close(_) => return,
     };

@@ -17,6 +17,7 @@ pub struct Server {
     pub max_sessions: usize,
     pub max_queued: usize,
     pub max_queued_bytes: usize,
+    pub max_buffered_bytes: usize,
     pub session_idle: Duration,
     pub header_timeout: Duration,
     pub stalled: Duration,
@@ -35,7 +36,8 @@ impl Default for Server {
             max_body: 4 << 20,
             max_sessions: 20_000,
             max_queued: 1000,
-            max_queued_bytes: 16 << 20,
+            max_queued_bytes: 64 << 20,
+            max_buffered_bytes: 256 << 20,
             session_idle: Duration::from_secs(30 * 60),
             header_timeout: Duration::from_secs(10),
             stalled: Duration::from_secs(60),
@@ -67,6 +69,7 @@ impl Server {
         number("max_sessions", 1..=1_000_000, &mut self.max_sessions);
         number("max_queued", 1..=1_000_000, &mut self.max_queued);
         number("max_queued_bytes", 1..=1 << 30, &mut self.max_queued_bytes);
+        number("max_buffered_bytes", 1 << 20..=1 << 40, &mut self.max_buffered_bytes);
         let mut time = |name, range, value_ref: &mut Duration| {
             *value_ref = fields.duration(name, range).unwrap_or(*value_ref);
         };
@@ -89,6 +92,7 @@ impl Server {
             ("max_sessions", view::number(self.max_sessions)),
             ("max_queued", view::number(self.max_queued)),
             ("max_queued_bytes", view::number(self.max_queued_bytes)),
+            ("max_buffered_bytes", view::number(self.max_buffered_bytes)),
             ("session_idle", view::duration(self.session_idle)),
             ("header_timeout", view::duration(self.header_timeout)),
             ("stalled", view::duration(self.stalled)),

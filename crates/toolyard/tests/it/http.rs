@@ -102,6 +102,87 @@ fn a_wrong_method_is_405() {
 }
 
 #[test]
+fn every_wrong_route_and_method_is_answered_with_the_right_ones() {
+    let yard = yard();
+    let server = yard.serve();
+    let hint = |answer: &crate::support::HttpResponse| {
+        let body = answer.json();
+        let error = &body["error"];
+        let details = if error["details"].is_null() { &error["error_details"] } else { &error["details"] };
+        details["hint"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
+    };
+    // The table of the documents and the one that the server has are the same.
+    let page = std::fs::read_to_string(crate::docs::repository().join("docs/http.md")).unwrap();
+    let cells =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | ")).map(|(cell, _)| cell);
+    let mut documented = std::collections::BTreeSet::new();
+    for cell in cells {
+        // `POST`, `GET`, `DELETE /mcp` are several methods of one path.
+        let words: Vec<&str> = cell.split(['`', ' ', ',']).filter(|word| !word.is_empty()).collect();
+        let mut methods = Vec::new();
+        for word in words {
+            if let Some(path) = word.strip_prefix('/') {
+                let path = path.split('?').next().unwrap();
+                documented.extend(methods.drain(..).map(|method| format!("{method} /{path}")));
+            } else {
+                methods.push(word);
+            }
+        }
+    }
+    for path in ["/nothing", "/v1/nothing", "/mcp/nothing"] {
+        let answer = server.get(path);
+        assert_eq!((answer.status, answer.header("content-type")), (404, Some("application/json")), "{path}");
+        let hint = hint(&answer);
+        let mut listed = std::collections::BTreeSet::new();
+        for route in hint.split("; ") {
+            let (methods, path) = route.rsplit_once(' ').unwrap();
+            listed.extend(methods.split(", ").map(|method| format!("{method} {path}")));
+        }
+        assert_eq!(listed, documented, "{path}");
+    }
+    for (method, path, allowed) in [
+        ("PUT", "/v1/tools", "GET"),
+        ("PUT", "/v1/tools/echo", "GET, POST"),
+        ("GET", "/v1/batch", "POST"),
+        ("DELETE", "/v1/jobs/1", "GET"),
+        ("GET", "/v1/jobs/1/cancel", "POST"),
+        ("POST", "/healthz", "GET"),
+        ("GET", "/mcp/tool/echo", "POST"),
+    ] {
+        let answer = server.client().send(method, path, &[], b"");
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allowed)), "{method} {path}");
+        assert!(hint(&answer).starts_with(allowed), "{method} {path}: {answer:?}");
+    }
+    for (method, path, allowed) in
+        [("PUT", "/mcp", "POST, GET, DELETE"), ("POST", "/sse", "GET"), ("GET", "/messages", "POST")]
+    {
+        let answer = server.client().send(method, path, &[], b"");
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allowed)), "{method} {path}");
+        assert_eq!(answer.json()["error"]["code"], -32600, "{method} {path}");
+    }
+}
+
+#[test]
+fn refused_hosts_and_origins_are_told_why_in_json() {
+    let yard = yard();
+    let server = yard.serve();
+    for headers in [[("host", "evil.example")], [("origin", "https://evil.example")]] {
+        let refuse = |path: &str| {
+            let answer = server.client().send("GET", path, &headers, b"");
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (403, Some("application/json")),
+                "{path}"
+            );
+            answer.json()["error"].clone()
+        };
+        assert_eq!(refuse("/mcp")["code"], -32600);
+        assert_eq!(refuse("/healthz")["details"]["kind"], "forbidden");
+        assert_eq!(refuse("/v1/tools")["error_details"]["kind"], "forbidden");
+    }
+}
+
+#[test]
 fn requests_of_web_pages_are_refused() {
     let yard = yard();
     let server = yard.serve();

@@ -82,6 +82,36 @@ fn a_session_that_ends_takes_its_tools_with_it() {
 }
 
 #[test]
+fn what_a_tool_says_about_its_result_reaches_every_client() {
+    let yard = Yard::new();
+    let answer = json!({"content": [{"type": "text", "text": "no"}], "isError": true,
+                        "structuredContent": {"line": 7}, "_meta": {"vendor/cost": 3}});
+    yard.shell(Kind::Cli, "tool", &format!("echo '{answer}'"));
+    let server = yard.serve();
+    let mut client = server.client();
+    post_stateless(&mut client, "tools/call", json!({"name": "tool"}));
+    let mut results = vec![("2026-07-28", client.read().unwrap().json()["result"].clone())];
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut hello = initialize();
+        hello["params"]["protocolVersion"] = json!(revision);
+        post(&mut client, &[], &hello);
+        let session = client.read().unwrap().header("mcp-session-id").unwrap().to_owned();
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tool"}});
+        post(&mut client, &[("mcp-session-id", &session)], &call);
+        results.push((revision, client.read().unwrap().json()["result"].clone()));
+    }
+    for (revision, result) in results {
+        assert_eq!(
+            (&result["isError"], &result["_meta"]["vendor/cost"]),
+            (&json!(true), &json!(3)),
+            "{revision}"
+        );
+        let structured = (revision >= "2025-06-18").then(|| json!({"line": 7}));
+        assert_eq!(result.get("structuredContent"), structured.as_ref(), "{revision}: {result}");
+    }
+}
+
+#[test]
 fn open_streams_and_running_calls_do_not_outlive_the_server() {
     let (yard, marker) = hanging();
     yard.file("toolyard.toml", "[server]\ndrain = \"300ms\"\n");

@@ -159,6 +159,39 @@ fn a_reader_that_stops_reading_is_cut_and_costs_little_memory() {
 }
 
 #[test]
+fn results_that_are_not_read_stay_within_the_bound() {
+    let yard = Yard::new();
+    // A short request with a long result: 2 x 400 kB in each response, 80 MB together.
+    yard.tool(
+        Kind::Cli,
+        "large",
+        &["/bin/sh", "-c", "printf '\"'; head -c 400000 /dev/zero | tr '\\0' x; printf '\"'"],
+        json!({"limits": {"output": 500_000}}),
+    );
+    yard.file("toolyard.toml", "[server]\nmax_queued_bytes = 8000000\n");
+    let server = yard.serve();
+    let mut socket = WebSocket::connect(&server.address);
+    socket.write(&call("large")).unwrap();
+    assert_eq!(message(&mut socket)["id"], 1, "the positive control");
+    let before = server.memory_kb();
+    for _ in 0..100 {
+        socket.write(&call("large")).unwrap();
+    }
+    // Long enough for the calls to run that may.
+    let (started, mut most) = (Instant::now(), 0);
+    while started.elapsed() < Duration::from_secs(4) {
+        most = most.max(server.memory_kb().saturating_sub(before));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What is read makes room for the rest: nothing is lost.
+    for _ in 0..100 {
+        assert_eq!(message(&mut socket)["result"]["content"][0]["text"].as_str().unwrap().len(), 400_000);
+    }
+    eprintln!("100 results of 800 kB that are not read: memory rose by {most} kB");
+    assert!(most < 24_000, "memory rose by {most} kB against a bound of 8 MB");
+}
+
+#[test]
 fn sessions_of_every_kind_share_one_bound() {
     let yard = Yard::new();
     yard.file("toolyard.toml", "[server]\nmax_sessions = 2\n");

@@ -1,5 +1,6 @@
 //! HTTP headers that mirror parts of the body, so that intermediaries need not parse it. They must match it.
 
+use super::Method;
 use crate::jsonrpc::{self, Params};
 use serde_json::Value;
 use toolyard_formats::json;
@@ -15,11 +16,11 @@ pub struct HeaderParam {
 }
 
 /// The value that `Mcp-Name` must have for a method, if the header is required.
-pub fn name(method: &str, params: &Params) -> Option<String> {
+pub fn name(method: &Method, params: &Params) -> Option<String> {
     let member = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        Method::CallTool | Method::GetPrompt => "name",
+        Method::ReadResource => "uri",
+        Method::Task(_) => "taskId",
         _ => return None,
     };
     params.get(member).and_then(|raw| jsonrpc::text(&raw))

@@ -19,6 +19,97 @@ pub mod tasks;
 pub mod tools;
 pub mod v1;
 
+/// The method of a request. Names that only a dialect has stand for the same method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Method {
+    Initialize,
+    Ping,
+    Discover,
+    ListTools,
+    CallTool,
+    ListPrompts,
+    GetPrompt,
+    CallPrompt,
+    ListResources,
+    ListTemplates,
+    ReadResource,
+    WriteResource,
+    DeleteResource,
+    Subscribe,
+    Unsubscribe,
+    Complete,
+    SetLogLevel,
+    Listen,
+    Task(TaskMethod),
+    /// Not a method of MCP.
+    Other(Box<str>),
+}
+
+/// A method that follows a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskMethod {
+    Get,
+    Update,
+    Cancel,
+}
+
+impl Method {
+    pub fn parse(name: &str) -> Method {
+        match name {
+            "tools/call" => Method::CallTool,
+            "tools/list" => Method::ListTools,
+            "ping" => Method::Ping,
+            "initialize" => Method::Initialize,
+            "server/discover" => Method::Discover,
+            "prompts/list" | "prompt/list" => Method::ListPrompts,
+            "prompts/get" => Method::GetPrompt,
+            "prompt/call" => Method::CallPrompt,
+            "resources/list" => Method::ListResources,
+            "resources/templates/list" | "resources/template" => Method::ListTemplates,
+            "resources/read" => Method::ReadResource,
+            "resources/write" => Method::WriteResource,
+            "resources/delete" => Method::DeleteResource,
+            "resources/subscribe" => Method::Subscribe,
+            "resources/unsubscribe" | "notification/resources/unsubscribed" => Method::Unsubscribe,
+            "completion/complete" => Method::Complete,
+            "logging/setLevel" => Method::SetLogLevel,
+            "subscriptions/listen" => Method::Listen,
+            "tasks/get" => Method::Task(TaskMethod::Get),
+            "tasks/update" => Method::Task(TaskMethod::Update),
+            "tasks/cancel" => Method::Task(TaskMethod::Cancel),
+            other => Method::Other(other.into()),
+        }
+    }
+
+    /// The name in the standard.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Method::Initialize => "initialize",
+            Method::Ping => "ping",
+            Method::Discover => "server/discover",
+            Method::ListTools => "tools/list",
+            Method::CallTool => "tools/call",
+            Method::ListPrompts => "prompts/list",
+            Method::GetPrompt => "prompts/get",
+            Method::CallPrompt => "prompt/call",
+            Method::ListResources => "resources/list",
+            Method::ListTemplates => "resources/templates/list",
+            Method::ReadResource => "resources/read",
+            Method::WriteResource => "resources/write",
+            Method::DeleteResource => "resources/delete",
+            Method::Subscribe => "resources/subscribe",
+            Method::Unsubscribe => "resources/unsubscribe",
+            Method::Complete => "completion/complete",
+            Method::SetLogLevel => "logging/setLevel",
+            Method::Listen => "subscriptions/listen",
+            Method::Task(TaskMethod::Get) => "tasks/get",
+            Method::Task(TaskMethod::Update) => "tasks/update",
+            Method::Task(TaskMethod::Cancel) => "tasks/cancel",
+            Method::Other(name) => name,
+        }
+    }
+}
+
 /// The supported revisions, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {

@@ -16,7 +16,10 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 pub fn progress(token: &[u8], progress: &Progress, revision: Revision) -> Vec<u8> {
     jsonrpc::notification("notifications/progress", |params| {
         params.raw("progressToken", token).raw("progress", number(progress.done).as_bytes());
-        params.raw("total", number(progress.total.unwrap_or(100.0)).as_bytes());
+        // A total that is less than what is done was an estimate; it says nothing any more.
+        if let Some(total) = progress.total.filter(|total| *total >= progress.done) {
+            params.raw("total", number(total).as_bytes());
+        }
         if let Some(message) = progress.message.as_deref().filter(|_| revision.has_annotations()) {
             params.text("message", message);
         }

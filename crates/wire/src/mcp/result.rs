@@ -4,7 +4,7 @@ use super::Revision;
 use crate::envelope;
 use crate::jsonrpc::{self, RequestId};
 use std::borrow::Cow;
-use toolyard_formats::json::{Object, push_objects};
+use toolyard_formats::json::{Object, members, push_objects};
 use toolyard_protocol::error_table::McpErrorMapping;
 use toolyard_protocol::text::push_json_string;
 use toolyard_protocol::{Error, Outcome, Payload, RpcError};
@@ -84,7 +84,7 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
         }
         (None, None, None) => object.raw("content", b"[]"),
     };
-    if let Some(data) = outcome.data()
+    if let Some(data) = outcome.data().or_else(|| structured_failure(outcome))
         && revision.has_structure()
     {
         push_structured(object.member("structuredContent"), data, revision);
@@ -95,6 +95,12 @@ pub fn push_outcome(out: &mut Vec<u8>, outcome: &Outcome, revision: Revision) {
     }
     push_meta(&mut object, outcome, revision);
     object.end();
+}
+
+/// The `structuredContent` that a tool returned beside content with `isError`.
+fn structured_failure(outcome: &Outcome) -> Option<&Payload> {
+    outcome.content()?;
+    outcome.error()?.details.tool_details.as_ref()
 }
 
 /// Writes the data as one text block: JSON text, or the string itself.
@@ -125,9 +131,17 @@ fn push_structured(out: &mut Vec<u8>, data: &Payload, revision: Revision) {
     }
 }
 
+/// Writes `_meta`: the tool's own members, then ours. A tool cannot write members with our names.
 pub(super) fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Revision) {
     let meta = &outcome.meta;
     let mut out = Object::new(object.member("_meta"));
+    if let Some(own) = &meta.tool_meta {
+        for (name, range) in members(own.bytes()).ok().flatten().unwrap_or_default() {
+            if !name.starts_with("toolyard/") && name != SERVER_INFO_KEY {
+                out.raw(&name, &own.bytes()[range]);
+            }
+        }
+    }
     if revision.is_stateless() {
         out.raw(SERVER_INFO_KEY, SERVER_INFO.as_bytes());
     }
@@ -141,7 +155,14 @@ pub(super) fn push_meta(object: &mut Object<'_>, outcome: &Outcome, revision: Re
         out.texts("toolyard/warnings", meta.warnings.iter().map(String::as_str));
     }
     if let Some(error) = outcome.error() {
-        envelope::push_error(out.member("toolyard/error"), error);
+        match structured_failure(outcome).filter(|_| revision.has_structure()) {
+            // Those details are the structured content, where the tool put them.
+            Some(_) => envelope::push_error(
+                out.member("toolyard/error"),
+                &error.clone().with(|details| details.tool_details = None),
+            ),
+            None => envelope::push_error(out.member("toolyard/error"), error),
+        }
     }
     out.end();
 }

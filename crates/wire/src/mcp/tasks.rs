@@ -88,8 +88,11 @@ fn status_message(task: &TaskView<'_>) -> Option<String> {
         return Some("the job was interrupted and is not safe to repeat".to_owned());
     }
     let progress = task.job.progress.as_ref()?;
-    let message = progress.message.clone();
-    message.or_else(|| Some(format!("{} of {}", progress.done, progress.total.unwrap_or(100.0))))
+    Some(match (&progress.message, progress.total.filter(|total| *total >= progress.done)) {
+        (Some(message), _) => message.clone(),
+        (None, Some(total)) => format!("{} of {total}", progress.done),
+        (None, None) => progress.done.to_string(),
+    })
 }
 
 /// Writes the questions, the result or the error, depending on the status.

@@ -164,9 +164,9 @@ impl Close {
     }
 }
 
-/// A text message in one frame.
-pub fn text(message: &[u8]) -> Vec<u8> {
-    frame(TEXT, message)
+/// What precedes a text message of this length in its frame.
+pub fn text_header(length: usize) -> Vec<u8> {
+    header(TEXT, length)
 }
 
 pub fn ping() -> Vec<u8> {
@@ -187,9 +187,15 @@ pub fn close(close: &Close) -> Vec<u8> {
 }
 
 fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(payload.len() + 10);
+    let mut out = header(opcode, payload.len());
+    out.extend_from_slice(payload);
+    out
+}
+
+fn header(opcode: u8, length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(10);
     out.push(0x80 | opcode);
-    match payload.len() {
+    match length {
         length @ 0..=125 => out.push(length as u8),
         length @ 126..=0xFFFF => {
             out.push(126);
@@ -200,7 +206,6 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
             out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }
-    out.extend_from_slice(payload);
     out
 }
 

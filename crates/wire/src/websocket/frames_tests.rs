@@ -44,7 +44,7 @@ fn messages_are_read_whole_or_fragmented_with_control_frames_between() {
 
 #[test]
 fn every_violation_has_its_close_code() {
-    let unmasked = text(b"{}");
+    let unmasked = [text_header(2), b"{}".to_vec()].concat();
     let mut long_form = vec![0x81, 0x80 | 126, 0, 5];
     long_form.extend_from_slice(&[0; 9]);
     for (what, bytes, code) in [

@@ -2,7 +2,7 @@
 
 mod frames;
 
-pub use frames::{ClientFrame, Close, FrameLimits, FrameReader, close, code, ping, pong, text};
+pub use frames::{ClientFrame, Close, FrameLimits, FrameReader, close, code, ping, pong, text_header};
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use toolyard_protocol::base64;

@@ -11,7 +11,7 @@ use toolyard_protocol::{Completion, Edge, Error, ErrorKind, Identity, NoopCaller
 use toolyard_wire::jsonrpc::Request;
 use toolyard_wire::mcp::completion::{self, CompletionTarget};
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{Revision, initialize, lists, meta, prompts, resources, result};
+use toolyard_wire::mcp::{Method, Revision, initialize, lists, meta, prompts, resources, result};
 
 /// Who sent the request, and in which revision to answer.
 #[derive(Clone, Copy)]
@@ -29,23 +29,17 @@ pub(super) async fn dispatch(
     let server_capabilities = || mcp.server_capabilities();
     let Request { id, method, params } = request;
     let revision = client.revision;
-    Some(match method.as_str() {
-        "tools/list" => tool_list::list(&mcp.engine.registry.snapshot(), id, params, revision),
-        "server/discover" if revision.is_stateless() => {
+    Some(match method {
+        Method::ListTools => tool_list::list(&mcp.engine.registry.snapshot(), id, params, revision),
+        Method::Discover if revision.is_stateless() => {
             Ok(initialize::write_discover(id, revision, server_capabilities(), tool_list::LIST_CACHE_HINT))
         }
-        "completion/complete" if server_capabilities().prompts || server_capabilities().resources => {
+        Method::Complete if server_capabilities().prompts || server_capabilities().resources => {
             complete(mcp, client, request).await
         }
-        "prompts/list" | "prompt/list" if server_capabilities().prompts => {
-            list_prompts(mcp, client, request).await
-        }
-        "prompt/call" if server_capabilities().prompts => call_prompt(client, request),
-        "resources/list"
-        | "resources/templates/list"
-        | "resources/template"
-        | "resources/write"
-        | "resources/delete"
+        Method::ListPrompts if server_capabilities().prompts => list_prompts(mcp, client, request).await,
+        Method::CallPrompt if server_capabilities().prompts => call_prompt(client, request),
+        Method::ListResources | Method::ListTemplates | Method::WriteResource | Method::DeleteResource
             if server_capabilities().resources =>
         {
             handle_resources(mcp, client, request).await
@@ -73,13 +67,13 @@ async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> R
     let (service, context) = (&mcp.services.resources, context(client.identity, request));
     let Request { id, method, params } = request;
     let to_failure = |error: Error| failure(&error, client, None);
-    match method.as_str() {
-        "resources/list" => {
+    match method {
+        Method::ListResources => {
             let page =
                 service.list(lists::read_cursor(params)?.as_deref(), context).await.map_err(to_failure)?;
             Ok(resources::write_list(id, client.revision, &page))
         }
-        "resources/templates/list" | "resources/template" => {
+        Method::ListTemplates => {
             let page = service
                 .templates(lists::read_cursor(params)?.as_deref(), context)
                 .await
@@ -97,8 +91,8 @@ async fn handle_resources(mcp: &Mcp, client: Client<'_>, request: &Request) -> R
 pub(super) async fn change_resource(mcp: &Mcp, client: Client<'_>, request: &Request) -> Result<(), Failure> {
     let (service, context) = (&mcp.services.resources, context(client.identity, request));
     let uri = request.params.required_text("uri")?;
-    let changed = match request.method.as_str() {
-        "resources/write" => service.write(resources::read_part(&request.params)?, context).await,
+    let changed = match request.method {
+        Method::WriteResource => service.write(resources::read_part(&request.params)?, context).await,
         _ => service.delete(&uri, context).await,
     };
     changed.map_err(|error| failure(&error, client, Some(&uri)))

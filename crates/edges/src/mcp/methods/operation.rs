@@ -9,7 +9,7 @@ use toolyard_protocol::{
 use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::tasks::{self, TaskView};
-use toolyard_wire::mcp::{Revision, meta, prompts, resources, result, tools};
+use toolyard_wire::mcp::{Method, Revision, meta, prompts, resources, result, tools};
 
 /// The requested operation.
 pub(in crate::mcp) enum Operation {
@@ -40,14 +40,14 @@ impl Operation {
     /// `None` when the method is not one of these, or its service is not available.
     pub fn read(mcp: &Mcp, request: &Request) -> Option<Result<Operation, Failure>> {
         let params = &request.params;
-        Some(match request.method.as_str() {
-            "tools/call" => tools::read_call(params)
+        Some(match request.method {
+            Method::CallTool => tools::read_call(params)
                 .map(|call| Operation::Call { tool: call.name, arguments: call.arguments })
                 .map_err(Failure::params),
-            "prompts/get" if mcp.server_capabilities().prompts => prompts::read_get(params)
+            Method::GetPrompt if mcp.server_capabilities().prompts => prompts::read_get(params)
                 .map(|(name, arguments)| Operation::Prompt { name, arguments })
                 .map_err(Failure::params),
-            "resources/read" if mcp.server_capabilities().resources => {
+            Method::ReadResource if mcp.server_capabilities().resources => {
                 params.required_text("uri").map(|uri| Operation::Read { uri }).map_err(Failure::params)
             }
             _ => return None,

@@ -4,7 +4,7 @@ use crate::mcp::{Mcp, methods::operation};
 use toolyard_protocol::{Error, Id, Identity};
 use toolyard_wire::jsonrpc::Request;
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{Revision, input_requests, result, tasks};
+use toolyard_wire::mcp::{Method, Revision, TaskMethod, input_requests, result, tasks};
 
 /// `tasks/get`, `tasks/update` and `tasks/cancel`; `None` for other methods.
 pub(in crate::mcp) async fn answer(
@@ -14,18 +14,19 @@ pub(in crate::mcp) async fn answer(
     request: &Request,
     revision: Revision,
 ) -> Option<Result<Vec<u8>, Failure>> {
-    let known = matches!(request.method.as_str(), "tasks/get" | "tasks/update" | "tasks/cancel");
-    if !known || !mcp.services.tasks.is_available() {
+    let Method::Task(method) = request.method else { return None };
+    if !mcp.services.tasks.is_available() {
         return None;
     }
     if !declared {
         return Some(Err(Failure::missing_capability(tasks::REQUIRED)));
     }
-    Some(handle(mcp, identity, request, revision).await)
+    Some(handle(mcp, method, identity, request, revision).await)
 }
 
 async fn handle(
     mcp: &Mcp,
+    method: TaskMethod,
     identity: &Identity,
     request: &Request,
     revision: Revision,
@@ -33,13 +34,13 @@ async fn handle(
     let not_found = || Failure::params("task not found");
     let id = tasks::read_id(&request.params)?.ok_or_else(not_found)?;
     let (service, to_failure) = (&mcp.services.tasks, |error: Error| Failure::of(&error, revision, None));
-    let done = match request.method.as_str() {
-        "tasks/get" => {
+    let done = match method {
+        TaskMethod::Get => {
             let task = service.get(id, identity).await.map_err(to_failure)?.ok_or_else(not_found)?;
             return Ok(tasks::write_task(&request.id, revision, &operation::task_view(&task)));
         }
-        "tasks/cancel" => service.cancel(id, identity).await.map_err(to_failure)?,
-        _ => update(mcp, id, identity, request, revision).await?,
+        TaskMethod::Cancel => service.cancel(id, identity).await.map_err(to_failure)?,
+        TaskMethod::Update => update(mcp, id, identity, request, revision).await?,
     };
     if done { Ok(result::empty(&request.id, revision)) } else { Err(not_found()) }
 }

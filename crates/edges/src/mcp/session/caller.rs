@@ -1,6 +1,7 @@
 //! The caller of a call in a session: sends progress and log lines as notifications, questions as requests.
 
 use crate::mcp::lock;
+use crate::mcp::messages::Class;
 use crate::mcp::send_queue::SendQueue;
 use crate::mcp::session::Session;
 use crate::mcp::session::outbox::Outbox;
@@ -36,6 +37,19 @@ impl SessionCaller {
         SessionCaller { session, out, progress: Mutex::new(ProgressReports::read(&request.params)) }
     }
 
+    /// `false` when the client cannot receive it.
+    fn send(&self, class: Class, message: Vec<u8>) -> bool {
+        match &self.out {
+            MessageSink::Stream(outbox) => {
+                outbox.send(class, message);
+                self.session.make_room(outbox.max_bytes());
+                true
+            }
+            MessageSink::Queue(queue) => queue.send(class, message),
+            MessageSink::Discard => false,
+        }
+    }
+
     async fn ask_client(&self, question: InputRequest) -> Result<InputResponse, Error> {
         let handshake = self.session.handshake;
         if !input_requests::is_supported(&question.body, handshake.capabilities) {
@@ -46,7 +60,7 @@ impl SessionCaller {
         let mut pending = PendingQuestion { caller: self, number, answered: false };
         let request =
             input_requests::write_request(&RequestId::number(number), &question, handshake.revision);
-        if !self.out.send(request).await {
+        if !self.send(Class::Required, request) {
             return Err(Error::new(
                 ErrorKind::Unavailable,
                 "the tool asks a question, but the client cannot receive it",
@@ -75,13 +89,13 @@ impl Caller for SessionCaller {
         // Locked while it is sent, so that reports stay in order.
         let mut reports = lock(&self.progress);
         if let Some(message) = reports.next(&progress, self.session.handshake.revision) {
-            self.out.try_send(message);
+            self.send(Class::Notification, message);
         }
     }
 
     fn log(&self, line: LogLine) {
         if self.session.logs_at(line.level) && self.session.handshake.takes_notifications() {
-            self.out.try_send(notifications::message(&line));
+            self.send(Class::Notification, notifications::message(&line));
         }
     }
 
@@ -92,29 +106,6 @@ impl Caller for SessionCaller {
     fn close_stream(&self, retry_ms: Option<u64>) {
         if let MessageSink::Stream(outbox) = &self.out {
             outbox.disconnect_reader(retry_ms.map(Duration::from_millis));
-        }
-    }
-}
-
-impl MessageSink {
-    /// Sends a notification, which is dropped when there is no space.
-    fn try_send(&self, message: Vec<u8>) {
-        match self {
-            MessageSink::Stream(outbox) => outbox.send(message),
-            MessageSink::Queue(queue) => queue.try_send(message),
-            MessageSink::Discard => {}
-        }
-    }
-
-    /// `false` when the client cannot receive it.
-    async fn send(&self, message: Vec<u8>) -> bool {
-        match self {
-            MessageSink::Stream(outbox) => {
-                outbox.send(message);
-                true
-            }
-            MessageSink::Queue(queue) => queue.send(message.into()).await,
-            MessageSink::Discard => false,
         }
     }
 }
@@ -131,7 +122,9 @@ impl Drop for PendingQuestion<'_> {
         if !self.answered {
             self.caller.session.cancel_request(self.number);
             let id = RequestId::number(self.number);
-            self.caller.out.try_send(notifications::cancelled(&id, "the answer is no longer needed"));
+            let message = notifications::cancelled(&id, "the answer is no longer needed");
+            // Not a notification that may be dropped: the client would answer a question that nobody has.
+            self.caller.send(Class::Required, message);
         }
     }
 }

@@ -14,10 +14,7 @@ use toolyard_protocol::{Edge, Error, ErrorKind, NoopCaller, Page};
 use toolyard_wire::jsonrpc::{Request, Response};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::v1::{self, REVISION, ResourceAction, ResourceRef};
-use toolyard_wire::mcp::{prompts, resources, tools};
-
-/// The method that ends a subscription in the 1.0 dialect.
-pub(super) const UNSUBSCRIBED: &str = "notification/resources/unsubscribed";
+use toolyard_wire::mcp::{Method, prompts, resources, tools};
 
 /// The most items of a list, which has no pages in this dialect.
 const MAX_LISTED: usize = 10_000;
@@ -29,29 +26,25 @@ pub(super) async fn handle_request(
     out: MessageSink,
 ) -> Result<Vec<u8>, Failure> {
     let server_capabilities = || mcp.server_capabilities();
-    match request.method.as_str() {
-        "tools/list" => Ok(list_tools(mcp, request)),
-        "prompt/list" | "prompts/list" if server_capabilities().prompts => {
-            list_prompts(mcp, session, request).await
-        }
-        "tools/call" => run_operation(mcp, session, request, out).await,
-        "resources/read" if server_capabilities().resources => {
+    match request.method {
+        Method::ListTools => Ok(list_tools(mcp, request)),
+        Method::ListPrompts if server_capabilities().prompts => list_prompts(mcp, session, request).await,
+        Method::CallTool => run_operation(mcp, session, request, out).await,
+        Method::ReadResource if server_capabilities().resources => {
             run_operation(mcp, session, request, out).await
         }
-        "resources/list" | "resources/template" | "resources/templates/list"
-            if server_capabilities().resources =>
-        {
+        Method::ListResources | Method::ListTemplates if server_capabilities().resources => {
             list_resources(mcp, session, request).await
         }
-        "resources/write" | "resources/delete" if server_capabilities().resources => {
+        Method::WriteResource | Method::DeleteResource if server_capabilities().resources => {
             write_or_delete(mcp, session, request).await
         }
-        "resources/subscribe" if server_capabilities().resources => {
+        Method::Subscribe if server_capabilities().resources => {
             let subject = ResourceRef::read(&request.params)?;
             dispatch::subscribe_session(mcp, session, request, subject.uri.clone()).await?;
             Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Subscribed))
         }
-        "resources/unsubscribe" | UNSUBSCRIBED if server_capabilities().resources => {
+        Method::Unsubscribe if server_capabilities().resources => {
             let subject = ResourceRef::read(&request.params)?;
             session.unsubscribe(&subject.uri);
             Ok(v1::write_action_result(&request.id, &subject, ResourceAction::Unsubscribed))
@@ -95,7 +88,7 @@ async fn list_prompts(mcp: &Mcp, session: &Session, request: &Request) -> Result
 
 async fn list_resources(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let (service, id) = (&mcp.services.resources, &request.id);
-    if request.method == "resources/list" {
+    if request.method == Method::ListResources {
         let found = collect_pages(async |cursor| {
             service.list(cursor.as_deref(), context(&session.identity, request)).await
         })
@@ -135,7 +128,7 @@ async fn write_or_delete(mcp: &Mcp, session: &Session, request: &Request) -> Res
     let subject = ResourceRef::read(&request.params)?;
     let client = Client { identity: &session.identity, revision: REVISION };
     methods::change_resource(mcp, client, request).await?;
-    let written = request.method == "resources/write";
+    let written = request.method == Method::WriteResource;
     let done = if written { ResourceAction::Written } else { ResourceAction::Deleted };
     Ok(v1::write_action_result(&request.id, &subject, done))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toolyard_protocol::LogLevel;
 use toolyard_wire::jsonrpc::{Notification, Request, Response};
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{notifications, result};
+use toolyard_wire::mcp::{Method, notifications, result};
 
 /// The response to one request.
 pub(in crate::mcp) async fn handle_request(
@@ -34,13 +34,11 @@ pub(in crate::mcp) async fn handle_standard(
     out: MessageSink,
 ) -> Result<Vec<u8>, Failure> {
     let revision = session.handshake.revision;
-    match request.method.as_str() {
-        "ping" => Ok(result::empty(&request.id, revision)),
-        "initialize" => Err(Failure::request(200, "this session is already initialized")),
-        "logging/setLevel" => set_level(session, request),
-        "resources/subscribe" | "resources/unsubscribe" | dialect_v1::UNSUBSCRIBED
-            if mcp.server_capabilities().resources =>
-        {
+    match request.method {
+        Method::Ping => Ok(result::empty(&request.id, revision)),
+        Method::Initialize => Err(Failure::request(200, "this session is already initialized")),
+        Method::SetLogLevel => set_level(session, request),
+        Method::Subscribe | Method::Unsubscribe if mcp.server_capabilities().resources => {
             subscribe(mcp, session, request).await
         }
         _ => {
@@ -54,8 +52,8 @@ pub(in crate::mcp) async fn handle_standard(
 }
 
 /// Whether a request may run long and send messages before its response.
-pub(in crate::mcp) fn is_long_running(method: &str) -> bool {
-    matches!(method, "tools/call" | "prompts/get" | "resources/read")
+pub(in crate::mcp) fn is_long_running(method: &Method) -> bool {
+    matches!(method, Method::CallTool | Method::GetPrompt | Method::ReadResource)
 }
 
 pub(in crate::mcp) fn handle_notification(session: &Session, notification: &Notification) {
@@ -90,7 +88,7 @@ pub(in crate::mcp) async fn run_operation(
     out: MessageSink,
 ) -> Result<OperationResult, Failure> {
     let operation =
-        Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(&request.method))??;
+        Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(request.method.as_str()))??;
     let revision = session.handshake.revision;
     let requester = Requester::new(session.identity.clone(), revision, false, request);
     let caller = SessionCaller::new(session.clone(), out, request);
@@ -107,7 +105,7 @@ fn set_level(session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
 async fn subscribe(mcp: &Mcp, session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {
     let uri = request.params.required_text("uri")?;
     let revision = session.handshake.revision;
-    if request.method == "resources/subscribe" {
+    if request.method == Method::Subscribe {
         subscribe_session(mcp, session, request, uri).await?;
     } else {
         session.unsubscribe(&uri);

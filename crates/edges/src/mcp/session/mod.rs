@@ -1,4 +1,4 @@
-//! Sessions of handshake clients: bounded in number and idle time, bound to the identity that opened them.
+//! Sessions of handshake clients: bounded in number, idle time and bytes, bound to the identity that opened them.
 
 pub(super) mod caller;
 mod dialect_v1;
@@ -7,13 +7,15 @@ pub(super) mod notification_stream;
 pub(super) mod outbox;
 pub(super) mod registration;
 
-use crate::mcp::lock;
+use crate::buffers::{Buffers, Holder};
+use crate::mcp::messages::Bounds;
 use crate::mcp::running_calls::RunningCalls;
 use crate::mcp::session::outbox::Outbox;
 use crate::mcp::transport::duplex::DuplexClient;
+use crate::mcp::{McpOptions, lock};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -25,8 +27,10 @@ use toolyard_wire::mcp::initialize::Handshake;
 
 /// How long a finished stream can be resumed.
 const RESUME_WINDOW: Duration = Duration::from_secs(60);
-/// Resumable outboxes of one session.
-const MAX_OUTBOXES: usize = 64;
+/// Finished streams of one session that can be resumed. Running ones are bounded as running calls are.
+const MAX_KEPT: usize = 64;
+/// Messages of one stream; beyond that notifications are dropped.
+const MAX_STREAM_MESSAGES: usize = 256;
 /// URIs that one session may watch.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 /// Requests to the client that may be open.
@@ -55,11 +59,19 @@ pub(super) struct Session {
     pub handshake: Handshake,
     pub calls: RunningCalls,
     log: AtomicU8,
+    /// Streams that are being read.
+    open_streams: AtomicUsize,
+    /// Bytes of all streams.
+    bytes: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
+/// A stream that is being read: its session is in use until it is dropped.
+pub(super) struct OpenStream(Arc<Session>);
+
 /// All collections start empty and allocate on first use.
 struct State {
+    /// When the last request, call or stream ended.
     last_used: Instant,
     next: u64,
     pending_requests: Vec<(u64, oneshot::Sender<Result<Bytes, String>>)>,
@@ -212,8 +224,25 @@ impl Session {
             listener: None,
             closed: false,
         };
-        let log = AtomicU8::new(LogLevel::Info as u8);
-        Session { identity, handshake, calls: RunningCalls::default(), log, state: Mutex::new(state) }
+        Session {
+            identity,
+            handshake,
+            calls: RunningCalls::default(),
+            log: AtomicU8::new(LogLevel::Info as u8),
+            open_streams: AtomicUsize::new(0),
+            bytes: Arc::default(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The session is in use now: its idle time starts again.
+    pub fn touch(&self) {
+        lock(&self.state).last_used = Instant::now();
+    }
+
+    pub fn open_stream(self: &Arc<Self>) -> OpenStream {
+        self.open_streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(self.clone())
     }
 
     pub fn set_log(&self, level: LogLevel) {
@@ -225,15 +254,48 @@ impl Session {
     }
 
     /// An outbox for the messages of one POST.
-    pub fn new_outbox(&self, pending_responses: usize) -> Arc<Outbox> {
+    pub fn new_outbox(
+        &self,
+        pending_responses: usize,
+        options: &McpOptions,
+        buffers: &Arc<Buffers>,
+    ) -> Arc<Outbox> {
         let mut state = lock(&self.state);
         state.next += 1;
-        let outbox = Arc::new(Outbox::new(state.next, pending_responses));
-        if state.outboxes.len() >= MAX_OUTBOXES {
-            state.outboxes.pop_front();
+        let bounds = Bounds { messages: MAX_STREAM_MESSAGES, bytes: options.max_queued_bytes };
+        let outbox = Outbox::new(state.next, pending_responses, bounds, buffers, &self.bytes);
+        if state.outboxes.len() >= MAX_KEPT {
+            state.drop_finished(MAX_KEPT - 1);
         }
         state.outboxes.push_back(outbox.clone());
         outbox
+    }
+
+    /// Keeps the streams of the session within its bound: the oldest finished ones go first, then notifications.
+    pub fn make_room(&self, max_bytes: usize) {
+        let is_over = || self.bytes.load(Ordering::Relaxed) > max_bytes;
+        if !is_over() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        // One result alone may be larger.
+        let newest = state.outboxes.back().map(|outbox| outbox.key);
+        for may_be_read in [false, true] {
+            state.outboxes.retain(|outbox| {
+                let goes = is_over()
+                    && Some(outbox.key) != newest
+                    && outbox.finished_at().is_some()
+                    && (may_be_read || !outbox.is_read());
+                if goes {
+                    // A client that is reading it is disconnected.
+                    outbox.release();
+                }
+                !goes
+            });
+        }
+        if is_over() {
+            state.outboxes.iter().for_each(|outbox| outbox.drop_notifications());
+        }
     }
 
     /// The outbox can no longer be resumed.
@@ -241,8 +303,10 @@ impl Session {
         lock(&self.state).outboxes.retain(|outbox| outbox.key != key);
     }
 
+    /// `None` when it is no longer kept.
     pub fn find_outbox(&self, key: u64) -> Option<Arc<Outbox>> {
-        lock(&self.state).outboxes.iter().find(|outbox| outbox.key == key).cloned()
+        let state = lock(&self.state);
+        state.outboxes.iter().find(|outbox| outbox.key == key && !outbox.is_released()).cloned()
     }
 
     /// An id for a request to the client and a channel for its response; `None` when too many are open.
@@ -320,6 +384,11 @@ impl Session {
         number
     }
 
+    /// Whether a notification with this number was sent on the notification stream.
+    pub fn has_sent(&self, number: u64) -> bool {
+        lock(&self.state).notifications.back().is_some_and(|(newest, _)| number <= *newest)
+    }
+
     pub fn notifications_after(&self, number: u64) -> Vec<(u64, Bytes)> {
         lock(&self.state).notifications.iter().filter(|(known, _)| *known > number).cloned().collect()
     }
@@ -340,7 +409,8 @@ impl Session {
     fn idle(&self, now: Instant) -> Duration {
         let state = lock(&self.state);
         let has_listener = state.listener.as_ref().is_some_and(|listener| !listener.is_closed());
-        if has_listener || self.calls.any_running() {
+        let is_read = self.open_streams.load(Ordering::Relaxed) > 0;
+        if has_listener || is_read || self.calls.any_running() {
             return Duration::ZERO;
         }
         now.saturating_duration_since(state.last_used)
@@ -349,7 +419,27 @@ impl Session {
     fn drop_expired_outboxes(&self, now: Instant) {
         let mut state = lock(&self.state);
         let old = |since: Instant| now.saturating_duration_since(since) > RESUME_WINDOW;
-        state.outboxes.retain(|outbox| !outbox.finished_at().is_some_and(old));
+        state.outboxes.retain(|outbox| !outbox.is_released() && !outbox.finished_at().is_some_and(old));
         state.outboxes.shrink_to_fit();
+    }
+}
+
+impl State {
+    /// Leaves at most so many finished outboxes, the newest.
+    fn drop_finished(&mut self, most: usize) {
+        let finished = self.outboxes.iter().filter(|outbox| outbox.finished_at().is_some()).count();
+        let mut surplus = finished.saturating_sub(most);
+        self.outboxes.retain(|outbox| {
+            let goes = surplus > 0 && outbox.finished_at().is_some();
+            surplus -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.open_streams.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -7,15 +7,16 @@ pub(super) mod listen;
 pub(super) mod parked;
 mod seal;
 
+use crate::buffers::{Buffers, Held, Holder, Share};
+use crate::mcp::messages::{Bounds, Class, Messages};
 use crate::mcp::methods::operation::{Operation, OperationResult, Requester, run};
 use crate::mcp::methods::{self, Client};
 use crate::mcp::{Mcp, methods::tasks};
 use bytes::Bytes;
 use seal::Sealed;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use toolyard_protocol::{
@@ -26,17 +27,60 @@ use toolyard_wire::jsonrpc::{Request, RequestId};
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::meta::ClientCapabilities;
 use toolyard_wire::mcp::meta::{MetaError, ProgressReports, RequestMeta};
-use toolyard_wire::mcp::{Revision, input_requests, notifications};
+use toolyard_wire::mcp::{Method, Revision, input_requests, notifications};
 
 pub(super) const REVISION: Revision = Revision::V2026_07_28;
 
-/// How a request continues.
-pub(super) enum Started {
+/// The messages of one request: what precedes its answer, then the answer.
+pub(super) enum Exchange {
     Answered(Vec<u8>),
-    /// Running: read its events to the end.
     Running(Box<ParkableCall>),
-    /// A stream of notifications.
+    /// A stream of changes.
     Subscribed(Box<listen::Subscription>),
+    Over,
+}
+
+/// One message to the client.
+pub(super) struct Outgoing {
+    pub class: Class,
+    pub message: Bytes,
+    /// The HTTP status of an answer that is sent alone.
+    pub http: u16,
+}
+
+impl Exchange {
+    /// The next message; `None` after the last one. Cancel-safe.
+    pub async fn next(&mut self, mcp: &Mcp) -> Option<Outgoing> {
+        let event = match self {
+            Exchange::Running(parkable) => parkable.call.next_event().await,
+            Exchange::Subscribed(subscription) => {
+                return Some(Outgoing::new(Class::Required, subscription.next().await?));
+            }
+            Exchange::Answered(_) | Exchange::Over => {
+                let Exchange::Answered(answer) = std::mem::replace(self, Exchange::Over) else { return None };
+                return Some(Outgoing::new(Class::Answer, answer));
+            }
+        };
+        let result = match event {
+            CallEvent::Message(message) => return Some(Outgoing::new(Class::Notification, message)),
+            event => event,
+        };
+        let Exchange::Running(parkable) = std::mem::replace(self, Exchange::Over) else { return None };
+        Some(match result {
+            CallEvent::Finished(result) => {
+                let (http, answer) = result.write(&parkable.request.id, REVISION);
+                Outgoing { http, ..Outgoing::new(Class::Answer, answer) }
+            }
+            CallEvent::Questions(questions) => Outgoing::new(Class::Answer, parkable.park(mcp, &questions)),
+            CallEvent::Message(message) => Outgoing::new(Class::Notification, message),
+        })
+    }
+}
+
+impl Outgoing {
+    fn new(class: Class, message: impl Into<Bytes>) -> Outgoing {
+        Outgoing { class, message: message.into(), http: 200 }
+    }
 }
 
 /// The id of the failed request, and its error.
@@ -80,7 +124,7 @@ fn digest(mcp: &Mcp, identity: &Identity, request: &Request) -> [u8; 32] {
     match Operation::read(mcp, request) {
         Some(Ok(operation)) => {
             let (subject, arguments) = operation.subject();
-            seal::digest(identity, &request.method, subject, arguments)
+            seal::digest(identity, request.method.as_str(), subject, arguments)
         }
         _ => [0; 32],
     }
@@ -100,10 +144,10 @@ pub(super) async fn begin(
     identity: Identity,
     meta: RequestMeta,
     request: Request,
-) -> Result<Started, Rejected> {
+) -> Result<Exchange, Rejected> {
     match Operation::read(mcp, &request) {
         Some(Ok(operation)) => match begin_call(mcp, &identity, meta, operation, &request) {
-            Ok(call) => Ok(Started::Running(Box::new(ParkableCall { call, request, identity }))),
+            Ok(call) => Ok(Exchange::Running(Box::new(ParkableCall { call, request, identity }))),
             Err(failure) => Err((request.id, failure)),
         },
         Some(Err(failure)) => Err((request.id, failure)),
@@ -117,7 +161,7 @@ async fn begin_other(
     identity: Identity,
     meta: RequestMeta,
     request: Request,
-) -> Result<Started, Rejected> {
+) -> Result<Exchange, Rejected> {
     let client = Client { identity: &identity, revision: REVISION };
     let declared = meta.capabilities.tasks;
     let answer = match methods::dispatch(mcp, client, &request).await {
@@ -125,14 +169,14 @@ async fn begin_other(
         None => tasks::answer(mcp, &identity, declared, &request, REVISION).await,
     };
     if let Some(answer) = answer {
-        return answer.map(Started::Answered).map_err(|failure| (request.id, failure));
+        return answer.map(Exchange::Answered).map_err(|failure| (request.id, failure));
     }
-    if request.method != "subscriptions/listen" {
-        let failure = Failure::unknown_method(&request.method);
+    if request.method != Method::Listen {
+        let failure = Failure::unknown_method(request.method.as_str());
         return Err((request.id, failure));
     }
     match listen::Subscription::open(mcp, identity, declared, &request).await {
-        Ok(subscription) => Ok(Started::Subscribed(Box::new(subscription))),
+        Ok(subscription) => Ok(Exchange::Subscribed(Box::new(subscription))),
         Err(failure) => Err((request.id, failure)),
     }
 }
@@ -184,9 +228,6 @@ fn begin_call(
 /// Questions asked within this time are returned together.
 const QUESTION_BATCH_WINDOW: Duration = Duration::from_millis(15);
 
-/// The most queued messages of a call; the oldest are dropped first.
-const MAX_WAITING: usize = 1000;
-
 pub(in crate::mcp) struct StatelessCall {
     work: Pin<Box<dyn Future<Output = OperationResult> + Send>>,
     caller: Arc<StatelessCaller>,
@@ -212,11 +253,16 @@ struct StatelessCaller {
     state: Mutex<State>,
     wake: Notify,
     revision: Revision,
+    bounds: Bounds,
+    buffers: Arc<Buffers>,
+    began: Instant,
+    own: Weak<StatelessCaller>,
 }
 
 struct State {
     preferences: ClientPreferences,
-    messages: VecDeque<Bytes>,
+    /// Most calls send none.
+    messages: Option<Box<(Messages, Share)>>,
     /// All answers received, also those that came before their questions.
     known: Vec<(String, Payload)>,
     open: Vec<(InputRequest, oneshot::Sender<InputResponse>)>,
@@ -233,12 +279,16 @@ impl StatelessCall {
         preferences: ClientPreferences,
         known: Vec<(String, Payload)>,
     ) -> StatelessCall {
-        let caller = Arc::new(StatelessCaller {
+        let caller = Arc::new_cyclic(|own: &Weak<StatelessCaller>| StatelessCaller {
+            own: own.clone(),
             revision: requester.revision,
+            bounds: mcp.options.bounds(),
+            buffers: mcp.buffers.clone(),
+            began: Instant::now(),
             wake: Notify::new(),
             state: Mutex::new(State {
                 preferences,
-                messages: VecDeque::new(),
+                messages: None,
                 known,
                 open: Vec::new(),
                 last_question_at: None,
@@ -274,7 +324,7 @@ impl StatelessCall {
         loop {
             let last_question_at = {
                 let mut state = self.caller.state();
-                if let Some(message) = state.messages.pop_front() {
+                if let Some(message) = state.pop_message() {
                     return CallEvent::Message(message);
                 }
                 state.last_question_at
@@ -326,37 +376,59 @@ impl State {
         self.known.push((key, answer));
     }
 
-    fn push_message(&mut self, message: Vec<u8>) {
-        if self.messages.len() >= MAX_WAITING {
-            self.messages.pop_front();
-        }
-        self.messages.push_back(message.into());
+    fn pop_message(&mut self) -> Option<Bytes> {
+        let (messages, share) = self.messages.as_deref_mut()?;
+        let message = messages.pop();
+        share.set(messages.bytes());
+        message
     }
 }
 
 impl StatelessCaller {
+    /// Queues a notification, if there is one.
+    fn send(&self, message: impl FnOnce(&mut ClientPreferences) -> Option<Vec<u8>>) {
+        let mut state = self.state();
+        let Some(message) = message(&mut state.preferences) else { return };
+        let (messages, share) = &mut **state
+            .messages
+            .get_or_insert_with(|| Box::new((Messages::default(), self.buffers.register(self.own.clone()))));
+        messages.push(Class::Notification, message, self.bounds);
+        share.set(messages.bytes());
+        drop(state);
+        self.wake.notify_one();
+        self.buffers.make_room();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// What waits can be dropped: it is progress and log lines only.
+impl Holder for StatelessCaller {
+    fn held(&self) -> Option<Held> {
+        let bytes = self.state().messages.as_ref().map_or(0, |queued| queued.0.bytes());
+        (bytes > 0).then_some(Held { bytes, kept: true, since: self.began })
+    }
+
+    fn release(&self) {
+        if let Some((messages, share)) = self.state().messages.as_deref_mut() {
+            messages.drop_notifications();
+            share.set(messages.bytes());
+        }
+    }
+}
+
 impl Caller for StatelessCaller {
     fn progress(&self, progress: Progress) {
-        let mut state = self.state();
-        if let Some(message) = state.preferences.progress.next(&progress, self.revision) {
-            state.push_message(message);
-            drop(state);
-            self.wake.notify_one();
-        }
+        self.send(|preferences| preferences.progress.next(&progress, self.revision));
     }
 
     fn log(&self, line: LogLine) {
-        let mut state = self.state();
-        if state.preferences.log.is_some_and(|level| line.level >= level) {
-            state.push_message(notifications::message(&line));
-            drop(state);
-            self.wake.notify_one();
-        }
+        self.send(|preferences| {
+            let is_wanted = preferences.log.is_some_and(|level| line.level >= level);
+            is_wanted.then(|| notifications::message(&line))
+        });
     }
 
     fn request_input(&self, question: InputRequest) -> InputFuture<'_> {

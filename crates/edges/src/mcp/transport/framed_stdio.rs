@@ -1,15 +1,17 @@
 //! The framed dialect on stdio: messages with a `Content-Length` header, three methods, result envelopes.
 
 use crate::limits::wait_until;
+use crate::mcp::messages::Class;
 use crate::mcp::running_calls::RunningCalls;
+use crate::mcp::send_queue::{CloseReason, SendQueue, Waiting};
+use crate::mcp::transport::duplex::{space_for_result, write_message};
 use crate::mcp::{Mcp, STOP_TIMEOUT};
 use crate::plain_http as routes;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use toolyard_formats::json;
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, NoopCaller, Outcome, RpcError};
 use toolyard_wire::framed_dialect;
@@ -17,8 +19,8 @@ use toolyard_wire::framing::{self, Decoder, Frame};
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Params, Reject, Request};
 use toolyard_wire::mcp::failure::Failure;
 
-/// Queued messages for a slow reader.
-const QUEUE: usize = 1000;
+/// How long a client may read nothing while requests wait for space in the queue.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 const READ: usize = 16 * 1024;
 
 /// Serves until the input ends, its framing is invalid or `stop` resolves, then cancels all calls. Writes
@@ -30,10 +32,10 @@ pub async fn serve_framed(
     max_body: usize,
     stop: impl Future<Output = ()>,
 ) {
-    let (outgoing, queue) = mpsc::channel(QUEUE);
-    let writer = tokio::spawn(write(queue, output));
+    let queue = SendQueue::new(mcp.options.bounds(), STALL_TIMEOUT, &mcp.buffers);
+    let writer = tokio::spawn(write(queue.clone(), output));
     let client =
-        FramedClient { mcp, outgoing, calls: RunningCalls::default(), started: Instant::now(), max_body };
+        FramedClient { mcp, queue, calls: RunningCalls::default(), started: Instant::now(), max_body };
     let mut decoder = Decoder::new(max_body);
     let mut buffer = vec![0; READ];
     let mut stop = std::pin::pin!(stop);
@@ -41,25 +43,28 @@ pub async fn serve_framed(
         let read = tokio::select! {
             read = input.read(&mut buffer) => read.unwrap_or(0),
             () = &mut stop => break,
+            () = client.queue.wait_until_too_slow() => break,
         };
         if read == 0 {
             if !decoder.is_at_frame_boundary() {
-                client.refuse("the input ended inside a message").await;
+                client.refuse("the input ended inside a message");
             }
             break;
         }
-        if !client.receive(&mut decoder, &buffer[..read]).await {
-            break;
+        // A client that reads too slowly must not keep the server from stopping.
+        tokio::select! {
+            is_valid = client.receive(&mut decoder, &buffer[..read]) => if !is_valid { break },
+            () = &mut stop => break,
         }
     }
     client.close().await;
-    // The writer ends when all senders are dropped.
+    // The writer ends when the queue is empty.
     let _ = tokio::time::timeout(STOP_TIMEOUT, writer).await;
 }
 
 struct FramedClient {
     mcp: Arc<Mcp>,
-    outgoing: mpsc::Sender<Bytes>,
+    queue: Arc<SendQueue>,
     calls: RunningCalls,
     started: Instant,
     max_body: usize,
@@ -75,10 +80,10 @@ impl FramedClient {
                 Ok(Some(Frame::TooLong(length))) => {
                     let most = self.max_body;
                     let what = format!("a message may have at most {most} bytes; this one had {length}");
-                    self.send(Reject::invalid(None, what).write()).await;
+                    self.send(Reject::invalid(None, what).write());
                 }
                 Err(fault) => {
-                    self.refuse(&fault.to_string()).await;
+                    self.refuse(&fault.to_string());
                     return false;
                 }
             }
@@ -86,24 +91,26 @@ impl FramedClient {
     }
 
     async fn message(&self, body: &Bytes) {
+        // Waits only while very much of what the client sent waits already.
+        let Some(waiting) = self.queue.admit(body.len()).await else { return };
         match jsonrpc::read(body) {
-            Incoming::One(Ok(Message::Request(request))) => self.request(request).await,
+            Incoming::One(Ok(Message::Request(request))) => self.request(request, waiting),
             // This dialect has neither notifications nor requests to the client.
             Incoming::One(Ok(Message::Notification(_) | Message::Response(_))) => {}
-            Incoming::One(Err(reject)) => self.send(reject.write()).await,
+            Incoming::One(Err(reject)) => self.send(reject.write()),
             Incoming::Batch(_) => {
-                self.send(Reject::invalid(None, "send one message at a time").write()).await;
+                self.send(Reject::invalid(None, "send one message at a time").write());
             }
         }
     }
 
-    async fn request(&self, request: Request) {
+    fn request(&self, request: Request, waiting: Waiting) {
         let Request { id, method, params } = request;
         match method.as_str() {
             "mcp.discover" => {
                 let prompts = self.mcp.prompts();
                 let document = routes::discovery(&self.mcp.engine, prompts.as_ref(), self.started);
-                self.send(jsonrpc::result(&id, document.len(), |out| out.extend_from_slice(&document))).await;
+                self.send(jsonrpc::result(&id, document.len(), |out| out.extend_from_slice(&document)));
             }
             "mcp.prompt.get" => {
                 let answer = match self.prompt(&params) {
@@ -113,24 +120,29 @@ impl FramedClient {
                         &Outcome::failure(self.mcp.engine.redact_error(error)),
                     ),
                 };
-                self.send(answer).await;
+                self.send(answer);
             }
             "mcp.tool.invoke" => {
-                let (mcp, outgoing, own) = (self.mcp.clone(), self.outgoing.clone(), id.clone());
+                let (mcp, queue, own) = (self.mcp.clone(), self.queue.clone(), id.clone());
                 let started = self.calls.spawn(id.clone(), async move {
+                    let tool = params.text("tool").ok().flatten().unwrap_or_default();
+                    let space = space_for_result(&mcp, &tool, 1);
+                    let Some(reservation) = queue.reserve(space).await else { return };
+                    drop(waiting);
                     let outcome = invoke(&mcp, &params).await;
-                    // Fails when the writer has ended.
-                    let _ = outgoing.send(framed_dialect::write_response(&own, &outcome).into()).await;
+                    // Fails when the queue is closed.
+                    let _ = queue.send(Class::Answer, framed_dialect::write_response(&own, &outcome));
+                    drop(reservation);
                 });
                 if !started {
                     let error = Error::new(ErrorKind::Busy, "too many requests are running");
-                    self.send(framed_dialect::write_response(&id, &Outcome::failure(error))).await;
+                    self.send(framed_dialect::write_response(&id, &Outcome::failure(error)));
                 }
             }
             _ => {
-                let mut failure = Failure::unknown_method(&method);
+                let mut failure = Failure::unknown_method(method.as_str());
                 failure.error.message += "; known methods: mcp.discover, mcp.prompt.get, mcp.tool.invoke";
-                self.send(failure.write(Some(&id))).await;
+                self.send(failure.write(Some(&id)));
             }
         }
     }
@@ -146,13 +158,13 @@ impl FramedClient {
     }
 
     /// Reports invalid framing.
-    async fn refuse(&self, what: &str) {
-        self.send(jsonrpc::error(None, &RpcError::new(jsonrpc::PARSE_ERROR, what))).await;
+    fn refuse(&self, what: &str) {
+        self.send(jsonrpc::error(None, &RpcError::new(jsonrpc::PARSE_ERROR, what)));
     }
 
-    async fn send(&self, message: Vec<u8>) {
-        // Fails when the writer has ended; the main loop notices that.
-        let _ = self.outgoing.send(message.into()).await;
+    fn send(&self, message: Vec<u8>) {
+        // Fails when the queue is closed; the main loop notices that.
+        let _ = self.queue.send(Class::Answer, message);
     }
 
     /// Cancels all calls and waits until they have stopped.
@@ -160,6 +172,7 @@ impl FramedClient {
         self.calls.close();
         wait_until(STOP_TIMEOUT, || !self.calls.any_running()).await;
         self.mcp.close().await;
+        self.queue.close(CloseReason::Finished);
     }
 }
 
@@ -179,12 +192,15 @@ async fn invoke(mcp: &Mcp, params: &Params) -> Outcome {
     }
 }
 
-async fn write(mut queue: mpsc::Receiver<Bytes>, mut output: impl AsyncWrite + Unpin) {
-    while let Some(message) = queue.recv().await {
-        if output.write_all(&framing::write(&message)).await.is_err() {
-            return;
-        }
-        if queue.is_empty() && output.flush().await.is_err() {
+async fn write(queue: Arc<SendQueue>, mut output: impl AsyncWrite + Unpin) {
+    let mut output = BufWriter::new(&mut output);
+    while let Ok(message) = queue.next().await {
+        let written = async {
+            let head = framing::header(message.len());
+            write_message(&queue, head.as_bytes(), &message, Duration::MAX, &mut output).await?;
+            if queue.is_empty() { output.flush().await } else { Ok(()) }
+        };
+        if written.await.is_err() {
             return;
         }
     }

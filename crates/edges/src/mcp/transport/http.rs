@@ -5,8 +5,10 @@ mod stateless;
 
 pub(in crate::mcp) use stateless::HeaderMirrorCache;
 
+use crate::connection_limits::Connection;
 use crate::limits::{self, BodyError};
 use crate::mcp::Mcp;
+use crate::routes::MCP_METHODS;
 use crate::server::App;
 use axum::body::Body;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -16,19 +18,19 @@ use std::sync::Arc;
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::{self, Incoming, Message, Reject};
 use toolyard_wire::mcp::failure::Failure;
-use toolyard_wire::mcp::{Revision, meta};
+use toolyard_wire::mcp::{self, Revision, meta};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
+pub(crate) async fn handle(app: &App, request: Request<Body>, connection: &Arc<Connection>) -> Response {
     let (parts, body) = request.into_parts();
     let identity = identity(&parts.extensions);
     let (mcp, headers) = (&app.mcp, &parts.headers);
     match parts.method {
-        Method::POST => post(mcp, headers, identity, body, app.options.max_body).await,
-        Method::GET => session::get(mcp, headers, &identity),
+        Method::POST => post(mcp, headers, identity, body, app.options.max_body, connection).await,
+        Method::GET => session::get(mcp, headers, &identity, connection),
         Method::DELETE => session::delete(mcp, headers, &identity),
-        _ => needs_session(),
+        _ => not_allowed(MCP_METHODS, "POST messages here; GET opens a stream and DELETE ends a session"),
     }
 }
 
@@ -37,7 +39,14 @@ pub(super) fn identity(extensions: &Extensions) -> Identity {
     extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
 }
 
-async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Body, limit: usize) -> Response {
+async fn post(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: Identity,
+    body: Body,
+    limit: usize,
+    connection: &Arc<Connection>,
+) -> Response {
     if !is_json(headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send 'Content-Type: application/json'");
     }
@@ -52,8 +61,12 @@ async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Bod
     };
     match jsonrpc::read(&body) {
         Incoming::One(Err(reject)) => json(StatusCode::BAD_REQUEST, reject.write()),
-        Incoming::One(Ok(message)) => handle_message(mcp, headers, identity, message, accept).await,
-        Incoming::Batch(messages) => session::batch(mcp, headers, &identity, messages, accept).await,
+        Incoming::One(Ok(message)) => {
+            handle_message(mcp, headers, identity, message, (accept, connection)).await
+        }
+        Incoming::Batch(messages) => {
+            session::batch(mcp, headers, &identity, messages, (accept, connection)).await
+        }
     }
 }
 
@@ -73,16 +86,16 @@ async fn handle_message(
     headers: &HeaderMap,
     identity: Identity,
     message: Message,
-    accept: Accept,
+    (accept, connection): Reader<'_>,
 ) -> Response {
     match message {
         Message::Request(request) => {
             if is_stateless(headers, &request) {
                 stateless::post(mcp, headers, identity, request, accept).await
-            } else if request.method == "initialize" {
+            } else if request.method == mcp::Method::Initialize {
                 session::initialize(mcp, identity, &request)
             } else {
-                session::request(mcp, headers, &identity, request, accept).await
+                session::request(mcp, headers, &identity, request, (accept, connection)).await
             }
         }
         // Stateless clients send no notifications on HTTP; those of a future revision are ignored.
@@ -97,7 +110,7 @@ async fn handle_message(
 
 /// Whether a request declares a revision without handshake, or an unknown one.
 fn is_stateless(headers: &HeaderMap, request: &jsonrpc::Request) -> bool {
-    request.method == "server/discover"
+    request.method == mcp::Method::Discover
         || meta::version(&request.params).is_some()
         || declares_stateless(headers)
 }
@@ -106,6 +119,9 @@ fn declares_stateless(headers: &HeaderMap) -> bool {
     text(headers, &VERSION)
         .is_some_and(|version| Revision::parse(version.trim()).is_none_or(Revision::is_stateless))
 }
+
+/// What the client accepts, and where it reads it.
+type Reader<'a> = (Accept, &'a Arc<Connection>);
 
 /// The media types that the client accepts.
 #[derive(Clone, Copy)]
@@ -162,7 +178,7 @@ pub(super) fn fail(failure: &Failure, id: Option<&jsonrpc::RequestId>) -> Respon
 }
 
 /// An error response without a request id.
-pub(super) fn refuse(status: StatusCode, message: &str) -> Response {
+pub(crate) fn refuse(status: StatusCode, message: &str) -> Response {
     json(status, Reject::invalid(None, message).write())
 }
 

@@ -1,23 +1,29 @@
 //! HTTP+SSE of revision 2024-11-05: a stream that names the address to POST to and carries every response.
 //! The end of the stream ends the session.
 
+use crate::connection_limits::Connection;
+use crate::counted_body::AlreadyCounted;
 use crate::mcp::session::registration::SessionRegistration;
 use crate::mcp::transport::duplex::Eras;
 use crate::mcp::transport::http::{
     Accept, fail, identity, is_json, not_allowed, read_body, refuse, too_many_sessions,
 };
-use crate::mcp::transport::sse;
+use crate::mcp::transport::sse::{self, Chunks, Read};
 use crate::query::Query;
 use crate::server::App;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use toolyard_wire::mcp::failure::Failure;
 
 /// `GET /sse`
-pub(crate) fn open_legacy_stream(app: &App, request: &Request<Body>) -> Response {
+pub(crate) fn open_legacy_stream(
+    app: &App,
+    request: &Request<Body>,
+    connection: &Arc<Connection>,
+) -> Response {
     if request.method() != Method::GET {
         return not_allowed("GET", "GET opens the stream; messages are POSTed to the address it names");
     }
@@ -29,11 +35,14 @@ pub(crate) fn open_legacy_stream(app: &App, request: &Request<Body>) -> Response
     else {
         return fail(&too_many_sessions(), None);
     };
+    registration.client.send_queue.set_connection(connection.clone());
     let endpoint = format!("event: endpoint\ndata: /messages?sessionId={}\n\n", registration.id);
     let (registration, drain) = (Box::new(registration), app.options.drain);
-    sse::response((registration, Some(Bytes::from(endpoint))), move |(registration, first)| {
+    let mut response = sse::response((registration, Some(endpoint)), move |(registration, first)| {
         next(registration, first, drain)
-    })
+    });
+    response.extensions_mut().insert(AlreadyCounted);
+    response
 }
 
 /// `POST /messages?sessionId=…`
@@ -62,20 +71,26 @@ pub(crate) async fn post_legacy_message(app: &App, request: Request<Body>) -> Re
     }
 }
 
-type StreamState = (Box<SessionRegistration>, Option<Bytes>);
+type StreamState = (Box<SessionRegistration>, Option<String>);
+
+impl Read for StreamState {
+    fn progress(&self) {
+        self.0.client.send_queue.progress();
+    }
+}
 
 async fn next(
     registration: Box<SessionRegistration>,
-    first: Option<Bytes>,
+    first: Option<String>,
     drain: Duration,
-) -> Option<(Bytes, StreamState)> {
+) -> Option<(Chunks, StreamState)> {
     if let Some(first) = first {
-        return Some((first, (registration, None)));
+        return Some((first.into(), (registration, None)));
     }
     let bytes = tokio::select! {
         biased;
         next = sse::or_keep_alive(registration.client.send_queue.next()) => match next {
-            Ok(Ok(message)) => sse::event(None, &message),
+            Ok(Ok(message)) => sse::event_in_pieces(None, &message),
             Ok(Err(_)) => return None,
             Err(comment) => comment,
         },

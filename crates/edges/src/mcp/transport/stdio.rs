@@ -2,12 +2,13 @@
 
 use crate::limits::wait_until;
 use crate::mcp::send_queue::SendQueue;
-use crate::mcp::transport::duplex::{DuplexClient, Eras};
+use crate::mcp::transport::duplex::{DuplexClient, Eras, write_message};
 use crate::mcp::{Mcp, STOP_TIMEOUT};
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use toolyard_protocol::Identity;
 use toolyard_wire::jsonrpc::Reject;
 
@@ -28,12 +29,19 @@ pub async fn serve_stdio(
         let read = tokio::select! {
             read = read_line(&mut input, &mut text, max_line) => read,
             () = &mut stop => Read::End,
+            () = client.send_queue.wait_until_too_slow() => Read::End,
         };
         match read {
-            Read::Line => client.receive(&mcp, Bytes::from(std::mem::take(&mut text))).await,
+            Read::Line => {
+                // A client that reads too slowly must not keep the server from stopping.
+                tokio::select! {
+                    () = client.receive(&mcp, Bytes::from(std::mem::take(&mut text))) => {}
+                    () = &mut stop => break,
+                }
+            }
             Read::TooLong => {
                 let what = format!("a line may have at most {max_line} bytes");
-                client.send(Reject::invalid(None, what).write()).await;
+                client.send(Reject::invalid(None, what).write());
             }
             Read::End => break,
         }
@@ -86,14 +94,14 @@ async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8
 }
 
 async fn write(send_queue: Arc<SendQueue>, mut output: impl AsyncWrite + Unpin) {
+    let mut output = BufWriter::new(&mut output);
     while let Ok(message) = send_queue.next().await {
-        let mut line = Vec::with_capacity(message.len() + 1);
-        line.extend_from_slice(&message);
-        line.push(b'\n');
-        if output.write_all(&line).await.is_err() {
-            return;
-        }
-        if send_queue.is_empty() && output.flush().await.is_err() {
+        let written = async {
+            write_message(&send_queue, b"", &message, Duration::MAX, &mut output).await?;
+            output.write_all(b"\n").await?;
+            if send_queue.is_empty() { output.flush().await } else { Ok(()) }
+        };
+        if written.await.is_err() {
             return;
         }
     }

@@ -5,7 +5,7 @@ use crate::mcp::Mcp;
 use crate::mcp::lock;
 use crate::mcp::send_queue::CloseReason;
 use crate::mcp::session::registration::SessionRegistration;
-use crate::mcp::transport::duplex::Eras;
+use crate::mcp::transport::duplex::{Eras, write_message};
 use crate::mcp::transport::http::{fail, identity, refuse, text, too_many_sessions, words};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -15,7 +15,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::Notify;
 use toolyard_wire::websocket::{self as wire, ClientFrame, Close, FrameLimits, FrameReader, code};
 
@@ -213,16 +213,19 @@ async fn write(
     output: &mut (impl AsyncWrite + Unpin),
 ) -> Option<Close> {
     let mut pinged: Option<Instant> = None;
+    let queue = &registration.client.send_queue;
+    // Joins the header of a frame with a short message; long ones are not copied.
+    let mut output = BufWriter::new(output);
     loop {
-        let frame = tokio::select! {
+        let (head, message) = tokio::select! {
             biased;
             signal = signals.next() => match signal {
                 Signal::Close(close) => return Some(close),
-                Signal::Ping(payload) => wire::pong(&payload),
+                Signal::Ping(payload) => (wire::pong(&payload), Bytes::new()),
             },
-            next = registration.client.send_queue.next() => match next {
-                Ok(message) => wire::text(&message),
-                Err(CloseReason::TooSlow) => return Some(Close::new(code::POLICY, "messages are not read in time")),
+            next = queue.next() => match next {
+                Ok(message) => (wire::text_header(message.len()), message),
+                Err(CloseReason::TooSlow) => return Some(too_slow()),
                 Err(CloseReason::Finished) => return Some(Close::new(code::GOING_AWAY, "the session has ended")),
             },
             () = registration.wait_for_drain(timeouts.drain) => return Some(Close::new(code::GOING_AWAY, "the server is shutting down")),
@@ -231,18 +234,23 @@ async fn write(
                     return Some(Close::new(code::POLICY, "a ping was not answered in time"));
                 }
                 pinged = Some(Instant::now());
-                wire::ping()
+                (wire::ping(), Bytes::new())
             }
         };
         let written = async {
-            output.write_all(&frame).await?;
-            output.flush().await
+            write_message(queue, &head, &message, timeouts.stalled, &mut output).await?;
+            tokio::time::timeout(timeouts.stalled, output.flush()).await?
         };
-        match tokio::time::timeout(timeouts.stalled, written).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return None,
+        tokio::select! {
+            written = written => if written.is_err() { return None },
+            // What is written now never arrives, so no close frame can follow it.
+            () = queue.wait_until_too_slow() => return None,
         }
     }
+}
+
+fn too_slow() -> Close {
+    Close::new(code::POLICY, "messages are not read in time")
 }
 
 /// Sends the close frame and waits briefly for the client to close: unread data would cause a reset.

@@ -98,13 +98,19 @@ impl Client {
 
     /// The next event with its name and data; `None` at the end, an error when the connection was reset.
     pub fn named_event(&mut self) -> std::io::Result<Option<(String, String)>> {
+        let mut text = String::new();
         loop {
             let size = self.line()?;
             let size = usize::from_str_radix(&size, 16).unwrap();
             let mut chunk = vec![0; size + 2];
             self.reader.read_exact(&mut chunk)?;
             planted::record_output(&chunk);
-            let text = String::from_utf8(chunk).unwrap();
+            text += std::str::from_utf8(&chunk[..size]).unwrap();
+            // A long event has several chunks.
+            if size > 0 && !text.ends_with("\n\n") {
+                continue;
+            }
+            let text = std::mem::take(&mut text);
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
             match field("data: ").filter(|data| !data.is_empty()) {
                 Some(data) => return Ok(Some((field("event: ").unwrap_or_default().into(), data.into()))),

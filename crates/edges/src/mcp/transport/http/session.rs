@@ -1,11 +1,13 @@
 //! HTTP of a session: POST sends messages, GET opens or resumes a stream, DELETE ends the session.
 
-use super::{Accept, fail, json, needs_session, refuse, text, too_many_sessions};
+use super::{Accept, Reader, fail, json, needs_session, refuse, text, too_many_sessions};
+use crate::connection_limits::Connection;
+use crate::counted_body::AlreadyCounted;
 use crate::limits::with_timeout;
-use crate::mcp::session::Session;
 use crate::mcp::session::caller::MessageSink;
 use crate::mcp::session::notification_stream::NotificationStream;
 use crate::mcp::session::outbox::{NextEvent, Outbox};
+use crate::mcp::session::{OpenStream, Session};
 use crate::mcp::transport::duplex::NO_BATCHES;
 use crate::mcp::{Mcp, session::dispatch, transport::sse};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -45,16 +47,18 @@ pub(super) async fn request(
     headers: &HeaderMap,
     identity: &Identity,
     request: Request,
-    accept: Accept,
+    reader: Reader<'_>,
 ) -> Response {
     let session = match find(mcp, headers, identity) {
         Ok(session) => session,
         Err(failure) => return fail(&failure, Some(&request.id)),
     };
     if dispatch::is_long_running(&request.method) {
-        return run_requests(mcp, &session, vec![request], None, accept).await;
+        return run_requests(mcp, &session, vec![request], None, reader).await;
     }
-    json(StatusCode::OK, dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await)
+    let answer = dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await;
+    session.touch();
+    json(StatusCode::OK, answer)
 }
 
 /// Several messages in one body, which only revision 2025-03-26 has.
@@ -63,7 +67,7 @@ pub(super) async fn batch(
     headers: &HeaderMap,
     identity: &Identity,
     messages: Vec<Result<Message, Reject>>,
-    accept: Accept,
+    reader: Reader<'_>,
 ) -> Response {
     let session = match find(mcp, headers, identity) {
         Ok(session) => session,
@@ -85,7 +89,7 @@ pub(super) async fn batch(
     if requests.is_empty() && rejected.is_empty() {
         return StatusCode::ACCEPTED.into_response();
     }
-    run_requests(mcp, &session, requests, Some(rejected), accept).await
+    run_requests(mcp, &session, requests, Some(rejected), reader).await
 }
 
 pub(super) fn notification(
@@ -153,15 +157,18 @@ async fn run_requests(
     session: &Arc<Session>,
     requests: Vec<Request>,
     batch: Option<Vec<Reject>>,
-    accept: Accept,
+    (accept, connection): Reader<'_>,
 ) -> Response {
-    let outbox = session.new_outbox(requests.len());
+    let outbox = session.new_outbox(requests.len(), &mcp.options, &mcp.buffers);
+    // Until the client has seen an event it cannot resume, so the outbox goes when it disconnects.
+    let mut unseen = Unseen { session, key: outbox.key, is_seen: false };
     for reject in batch.iter().flatten() {
         outbox.push_response(reject.write());
     }
     for request in requests {
         let out = if accept.events { MessageSink::Stream(outbox.clone()) } else { MessageSink::Discard };
-        let mut pending = PendingResponse { outbox: outbox.clone(), answered: false };
+        let mut pending =
+            PendingResponse { outbox: outbox.clone(), session: session.clone(), answered: false };
         let (mcp, session_, id) = (mcp.clone(), session.clone(), request.id.clone());
         let started = session.calls.spawn(id.clone(), async move {
             let answer = dispatch::handle_request(&mcp, &session_, &request, out).await;
@@ -178,9 +185,11 @@ async fn run_requests(
         outbox.responses_only().await
     };
     let Some(mut answers) = responses else {
-        return stream_outbox(outbox, 0, session.handshake.revision == Revision::V2025_11_25);
+        unseen.is_seen = true;
+        let prime = session.handshake.revision == Revision::V2025_11_25;
+        return stream_outbox(session, outbox, 0, prime, connection);
     };
-    session.remove_outbox(outbox.key);
+    drop(unseen);
     match (batch, answers.len()) {
         (None, 1) => json(StatusCode::OK, answers.swap_remove(0)),
         // Cancelled: there is no JSON-RPC response, but HTTP needs one.
@@ -193,9 +202,25 @@ async fn run_requests(
     }
 }
 
+/// Removes the outbox of a request whose client gets no stream.
+struct Unseen<'a> {
+    session: &'a Session,
+    key: u64,
+    is_seen: bool,
+}
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if !self.is_seen {
+            self.session.remove_outbox(self.key);
+        }
+    }
+}
+
 /// Guarantees that the outbox stops waiting for the response of a cancelled request.
 struct PendingResponse {
     outbox: Arc<Outbox>,
+    session: Arc<Session>,
     answered: bool,
 }
 
@@ -203,6 +228,7 @@ impl PendingResponse {
     fn answer(&mut self, message: Vec<u8>) {
         self.answered = true;
         self.outbox.respond(message);
+        self.session.make_room(self.outbox.max_bytes());
     }
 }
 
@@ -211,37 +237,85 @@ impl Drop for PendingResponse {
         if !self.answered {
             self.outbox.abandon();
         }
+        self.session.touch();
     }
 }
 
+/// The reader of an outbox.
+struct OutboxReader {
+    outbox: Arc<Outbox>,
+    number: u64,
+    /// The number of the last event that was sent.
+    after: u64,
+    // Held as long as the stream is read.
+    _open: OpenStream,
+}
+
+impl Drop for OutboxReader {
+    fn drop(&mut self) {
+        self.outbox.detach(self.number);
+    }
+}
+
+impl sse::Read for (Box<OutboxReader>, Step) {
+    fn progress(&self) {
+        self.0.outbox.touch();
+    }
+}
+
+/// The step of a stream.
+enum Step {
+    Prime,
+    Events,
+    Over,
+}
+
 /// The outbox as a stream of events, starting after the event number `after`.
-fn stream_outbox(outbox: Arc<Outbox>, after: u64, prime: bool) -> Response {
-    let reader = outbox.attach();
-    sse::response((outbox, after, prime, false), move |(outbox, after, prime, over)| async move {
-        if over {
-            return None;
+fn stream_outbox(
+    session: &Arc<Session>,
+    outbox: Arc<Outbox>,
+    after: u64,
+    prime: bool,
+    connection: &Arc<Connection>,
+) -> Response {
+    let number = outbox.attach(connection.clone());
+    let reader = Box::new(OutboxReader { outbox, number, after, _open: session.open_stream() });
+    let first = if prime { Step::Prime } else { Step::Events };
+    let mut response = sse::response((reader, first), |(mut reader, step)| async move {
+        match step {
+            Step::Over => return None,
+            Step::Prime => {
+                let priming = sse::priming(&reader.outbox.event_id(0), Outbox::retry());
+                return Some((priming, (reader, Step::Events)));
+            }
+            Step::Events => {}
         }
-        if prime {
-            let first = sse::priming(&outbox.event_id(0), Outbox::retry());
-            return Some((first, (outbox, after, false, false)));
-        }
-        match sse::or_keep_alive(outbox.next(reader, after)).await {
-            Err(comment) => Some((comment, (outbox, after, false, false))),
+        let next = sse::or_keep_alive(reader.outbox.next(reader.number, reader.after)).await;
+        let (chunks, step) = match next {
+            Err(comment) => (comment, Step::Events),
             Ok(NextEvent::Event(event)) => {
-                let bytes = sse::event(Some(&outbox.event_id(event.number)), &event.message);
-                Some((bytes, (outbox, event.number, false, false)))
+                reader.after = event.number;
+                let id = reader.outbox.event_id(event.number);
+                (sse::event_in_pieces(Some(&id), &event.message), Step::Events)
             }
             Ok(NextEvent::Disconnect(retry)) => {
-                let last = format!("retry: {}\n\n", retry.as_millis());
-                Some((last.into(), (outbox, after, false, true)))
+                (format!("retry: {}\n\n", retry.as_millis()).into(), Step::Over)
             }
-            Ok(NextEvent::End) => None,
-        }
-    })
+            Ok(NextEvent::End) => return None,
+        };
+        Some((chunks, (reader, step)))
+    });
+    response.extensions_mut().insert(AlreadyCounted);
+    response
 }
 
 /// Resumes the stream named by `Last-Event-ID`, or opens the notification stream.
-pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> Response {
+pub(super) fn get(
+    mcp: &Arc<Mcp>,
+    headers: &HeaderMap,
+    identity: &Identity,
+    connection: &Arc<Connection>,
+) -> Response {
     if text(headers, &SESSION).is_none() {
         return needs_session();
     }
@@ -252,15 +326,32 @@ pub(super) fn get(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: &Identity) -> R
     if !Accept::of(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "this is a stream; send 'Accept: text/event-stream'");
     }
-    let last = text(headers, &LAST_EVENT).and_then(|id| id.split_once('-'));
-    let last = last.and_then(|(key, number)| Some((key.parse::<u64>().ok()?, number.parse::<u64>().ok()?)));
-    if let Some((key, number)) = last
-        && let Some(outbox) = session.find_outbox(key)
-    {
-        return stream_outbox(outbox, number, false);
+    if headers.get(&LAST_EVENT).is_none() {
+        return notification_stream(mcp, session, None);
     }
-    notification_stream(mcp, session, last.map(|(_, number)| number))
+    let id = text(headers, &LAST_EVENT).and_then(|id| id.split_once('-'));
+    let id = id.and_then(|(key, number)| Some((key.parse::<u64>().ok()?, number.parse::<u64>().ok()?)));
+    match id {
+        Some((NOTIFICATIONS, number)) if session.has_sent(number) => {
+            return notification_stream(mcp, session, Some(number));
+        }
+        Some((key, number)) => {
+            if let Some(outbox) = session.find_outbox(key).filter(|outbox| outbox.knows(number)) {
+                return stream_outbox(&session, outbox, number, false, connection);
+            }
+        }
+        None => {}
+    }
+    // Not 404, which says that the session is gone.
+    let what = "the stream of this Last-Event-ID is unknown or no longer kept; \
+                GET without it opens the stream of changes";
+    refuse(StatusCode::BAD_REQUEST, what)
 }
+
+/// The part of an event id that stands for the notification stream.
+const NOTIFICATIONS: u64 = 0;
+
+impl sse::Read for Box<NotificationStream> {}
 
 /// The stream of notifications that belong to no request.
 fn notification_stream(mcp: &Mcp, session: Arc<Session>, after: Option<u64>) -> Response {
@@ -270,7 +361,7 @@ fn notification_stream(mcp: &Mcp, session: Arc<Session>, after: Option<u64>) -> 
             Err(comment) => Some((comment, notifications)),
             Ok(found) => {
                 let (number, message) = found?;
-                Some((sse::event(Some(&format!("0-{number}")), &message), notifications))
+                Some((sse::event(Some(&format!("{NOTIFICATIONS}-{number}")), &message), notifications))
             }
         }
     })

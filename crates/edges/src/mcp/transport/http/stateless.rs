@@ -2,11 +2,12 @@
 
 use super::{Accept, VERSION, fail, json};
 use crate::limits::with_timeout;
-use crate::mcp::stateless::{self, CallEvent, ParkableCall, REVISION, Started};
+use crate::mcp::Mcp;
+use crate::mcp::messages::Class;
+use crate::mcp::stateless::{self, Exchange, Outgoing};
 use crate::mcp::transport::sse;
-use crate::mcp::{Mcp, stateless::listen};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use toolyard_wire::jsonrpc::Request;
 use toolyard_wire::mcp::failure::Failure;
 use toolyard_wire::mcp::headers::HeaderParam;
 use toolyard_wire::mcp::meta::RequestMeta;
-use toolyard_wire::mcp::{headers as wire_headers, meta};
+use toolyard_wire::mcp::{Method, headers as wire_headers, meta};
 
 /// A call that takes longer is answered on a stream, whose keep-alives show the client that it is running.
 const STREAM_AFTER: Duration = Duration::from_secs(5);
@@ -37,13 +38,11 @@ pub(super) async fn post(
         Err(failure) => return fail(&failure, Some(&request.id)),
     };
     match stateless::begin(mcp, identity, meta, request).await {
-        Ok(Started::Answered(answer)) => json(StatusCode::OK, answer),
-        Ok(Started::Running(parkable)) => run_call(mcp, parkable, accept).await,
-        Ok(Started::Subscribed(subscription)) if accept.events => subscription_response(subscription),
-        Ok(Started::Subscribed(subscription)) => {
+        Ok(Exchange::Subscribed(subscription)) if !accept.events => {
             let failure = Failure::request(406, "this is a stream; send 'Accept: text/event-stream' as well");
             fail(&failure, Some(subscription.id()))
         }
+        Ok(exchange) => respond(mcp, exchange, accept).await,
         Err((id, failure)) => fail(&failure, Some(&id)),
     }
 }
@@ -53,14 +52,23 @@ fn check(mcp: &Mcp, headers: &HeaderMap, request: &Request) -> Result<RequestMet
     if let Some(version) = meta::version(&request.params) {
         check_header(headers, &VERSION, &version)?;
     }
-    check_header(headers, &METHOD, &request.method)?;
+    check_method(headers, &request.method)?;
     if let Some(name) = wire_headers::name(&request.method, &request.params) {
         check_header(headers, &NAME, &name)?;
-        if request.method == "tools/call" {
+        if request.method == Method::CallTool {
             check_argument_headers(mcp, headers, &name, request)?;
         }
     }
     stateless::read_meta(request)
+}
+
+/// Different names of one method are the same method.
+fn check_method(headers: &HeaderMap, method: &Method) -> Result<(), Failure> {
+    let same = |value: &HeaderValue| value.to_str().is_ok_and(|name| Method::parse(name) == *method);
+    match headers.get(&METHOD) {
+        Some(value) if same(value) => Ok(()),
+        _ => check_header(headers, &METHOD, method.as_str()),
+    }
 }
 
 fn check_header(headers: &HeaderMap, name: &HeaderName, body: &str) -> Result<(), Failure> {
@@ -130,61 +138,41 @@ fn mirrors_by_tool(snapshot: &Snapshot) -> MirrorsByTool {
     found
 }
 
-/// Responds with JSON, or with a stream if a message precedes the response.
-async fn run_call(mcp: &Arc<Mcp>, mut parkable: Box<ParkableCall>, accept: Accept) -> Response {
+/// Responds with JSON, or with a stream if a message precedes the answer.
+async fn respond(mcp: &Arc<Mcp>, mut exchange: Exchange, accept: Accept) -> Response {
     loop {
-        let event = if accept.events {
-            match with_timeout(STREAM_AFTER, parkable.call.next_event()).await {
-                Some(event) => event,
-                None => return stream(mcp, parkable, None),
+        let next = if accept.events {
+            match with_timeout(STREAM_AFTER, exchange.next(mcp)).await {
+                Some(next) => next,
+                None => return stream(mcp, exchange, None),
             }
         } else {
-            parkable.call.next_event().await
+            exchange.next(mcp).await
         };
-        match event {
-            CallEvent::Finished(result) => {
-                let (status, body) = result.write(&parkable.request.id, REVISION);
-                return json(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), body);
+        match next {
+            Some(Outgoing { class: Class::Answer, message, http }) => {
+                return json(StatusCode::from_u16(http).unwrap_or(StatusCode::OK), message);
             }
-            CallEvent::Questions(questions) => return json(StatusCode::OK, parkable.park(mcp, &questions)),
-            CallEvent::Message(message) if accept.events => return stream(mcp, parkable, Some(message)),
-            // A client that does not accept a stream gets the response only.
-            CallEvent::Message(_) => {}
+            Some(outgoing) if accept.events => return stream(mcp, exchange, Some(outgoing.message)),
+            // A client that does not accept a stream gets the answer only.
+            Some(_) => {}
+            None => return StatusCode::ACCEPTED.into_response(),
         }
     }
 }
 
-/// The rest of the call as events. When the client disconnects, the body and so the call is dropped.
-fn stream(mcp: &Arc<Mcp>, parkable: Box<ParkableCall>, first: Option<Bytes>) -> Response {
-    let state = (mcp.clone(), Some(parkable), first);
-    sse::response(state, |(mcp, parkable, first)| async move {
-        if let Some(message) = first {
-            return Some((sse::event(None, &message), (mcp, parkable, None)));
-        }
-        let mut parkable = parkable?;
-        let event = match sse::or_keep_alive(parkable.call.next_event()).await {
-            Ok(event) => event,
-            Err(comment) => return Some((comment, (mcp, Some(parkable), None))),
-        };
-        Some(match event {
-            CallEvent::Message(message) => (sse::event(None, &message), (mcp, Some(parkable), None)),
-            CallEvent::Questions(questions) => {
-                let answer = parkable.park(&mcp, &questions);
-                (sse::event(None, &answer), (mcp, None, None))
-            }
-            CallEvent::Finished(result) => {
-                let (_, answer) = result.write(&parkable.request.id, REVISION);
-                (sse::event(None, &answer), (mcp, None, None))
-            }
-        })
-    })
-}
+impl sse::Read for (Arc<Mcp>, Exchange, Option<Bytes>) {}
 
-fn subscription_response(subscription: Box<listen::Subscription>) -> Response {
-    sse::response(subscription, |mut subscription| async move {
-        match sse::or_keep_alive(subscription.next()).await {
-            Ok(message) => Some((sse::event(None, &message?), subscription)),
-            Err(comment) => Some((comment, subscription)),
+/// The rest of the exchange as events. When the client disconnects, the body and so the call is dropped.
+fn stream(mcp: &Arc<Mcp>, exchange: Exchange, first: Option<Bytes>) -> Response {
+    sse::response((mcp.clone(), exchange, first), |(mcp, mut exchange, first)| async move {
+        if let Some(message) = first {
+            return Some((sse::event(None, &message), (mcp, exchange, None)));
         }
+        let chunks = match sse::or_keep_alive(exchange.next(&mcp)).await {
+            Ok(next) => sse::event(None, &next?.message),
+            Err(comment) => comment,
+        };
+        Some((chunks, (mcp, exchange, None)))
     })
 }
