@@ -4,16 +4,78 @@
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use rustix::path::Arg;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 /// How links in a path are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPolicy {
     /// Links are followed if they stay beneath the folder.
     Follow,
+    /// No links.
+    Forbid,
     /// No links and no crossing of file systems.
     Refuse,
+}
+
+/// Why a file was not read; continues a sentence that begins with its name.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("is a symbolic link, or lies behind one, and links are not followed here")]
+    Link,
+    #[error("leads out of the yard")]
+    Outside,
+    #[error("is not a regular file")]
+    NotRegular,
+    #[error("is too large: at most {max} bytes are read")]
+    TooLarge { max: usize },
+    #[error("cannot be read: {0}")]
+    Io(io::Error),
+}
+
+impl ReadError {
+    pub fn is_missing(&self) -> bool {
+        matches!(self, ReadError::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> ReadError {
+        match error.raw_os_error() {
+            Some(libc::ELOOP) => ReadError::Link,
+            Some(libc::EXDEV) => ReadError::Outside,
+            // A socket.
+            Some(libc::ENXIO) => ReadError::NotRegular,
+            _ => ReadError::Io(error),
+        }
+    }
+}
+
+/// Opens a regular file beneath `root`. A pipe or a device is an error and not waited for.
+pub fn open_regular(root: &Path, path: &Path, links: LinkPolicy) -> Result<File, ReadError> {
+    let folder = rustix::fs::open(root, FOLDER | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
+    regular(open(folder.as_fd(), path, READ, links)?.into())
+}
+
+/// The same for a file outside the yard, whose path its owner chose.
+pub fn open_regular_anywhere(path: &Path) -> Result<File, ReadError> {
+    regular(File::from(
+        rustix::fs::open(path, READ | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?,
+    ))
+}
+
+/// The whole file, which must not be larger than `max` while it is read.
+pub fn read_all(file: File, max: usize) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    file.take(max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > max { Err(ReadError::TooLarge { max }) } else { Ok(bytes) }
+}
+
+fn regular(file: File) -> Result<File, ReadError> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(ReadError::NotRegular) }
 }
 
 /// Retries: the kernel returns EAGAIN if a rename interferes with the resolution.
@@ -27,13 +89,20 @@ pub const PATH_ONLY: OFlags = OFlags::PATH;
 /// Creates a file that must not exist yet.
 pub const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);
 
-pub fn open(folder: BorrowedFd<'_>, name: &str, flags: OFlags, links: LinkPolicy) -> io::Result<OwnedFd> {
+pub fn open(
+    folder: BorrowedFd<'_>,
+    name: impl Arg + Copy,
+    flags: OFlags,
+    links: LinkPolicy,
+) -> io::Result<OwnedFd> {
     let created = Mode::RUSR | Mode::WUSR;
     let mode = if flags.contains(OFlags::CREATE) { created } else { Mode::empty() };
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    if links == LinkPolicy::Refuse {
-        resolve |= ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    }
+    resolve |= match links {
+        LinkPolicy::Follow => ResolveFlags::empty(),
+        LinkPolicy::Forbid => ResolveFlags::NO_SYMLINKS,
+        LinkPolicy::Refuse => ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+    };
     for _ in 0..MAX_RACES {
         match rustix::fs::openat2(folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
