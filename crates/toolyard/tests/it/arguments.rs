@@ -100,7 +100,7 @@ fn a_body_over_the_servers_cap_is_refused_while_it_arrives() {
 #[test]
 fn arguments_that_are_no_object_are_refused_with_the_position() {
     let yard = Yard::new();
-    yard.shell(Kind::Cli, "tool", "touch data/ran; echo 1");
+    yard.shell(Kind::Cli, "tool", "touch ran; echo 1");
     let server = yard.serve();
     for (body, what) in [
         ("[1]", "must be a JSON object, not a"),
