@@ -86,7 +86,7 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
         Step::Dir { mode, path } => ignore_eexist(sys::make_dir(path, mode as usize)),
         Step::Symlink { target, path } => ignore_eexist(sys::symlink(target, path)),
         Step::File { path, content } => file(path, content),
-        Step::Bind { attributes, source, path } => bind(attributes, source, path),
+        Step::Bind { attributes, device, inode, source, path } => bind(attributes, [device, inode], source, path),
         Step::Mount { kind, flags, options, path } => sys::mount(kind, path, kind, flags as usize, options),
         Step::Pivot {} => pivot(state),
         Step::Chdir { path } => sys::change_dir(path),
@@ -98,8 +98,12 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
             state.ruleset = sys::landlock_create(&[fs, net, scoped], size as usize);
             state.ruleset
         }
-        Step::Rule { access, follow: 1, path } => rule(state.ruleset, access, sys::open_path_following(path)),
-        Step::Rule { access, path, .. } => rule(state.ruleset, access, sys::open_path(path)),
+        Step::Rule { access, follow: 1, path, .. } => {
+            rule(state.ruleset, access, sys::open_path_following(path))
+        }
+        Step::Rule { access, device, inode, path, .. } => {
+            rule(state.ruleset, access, open_same(path, [device, inode]))
+        }
         Step::Restrict {} => {
             let result = sys::landlock_restrict(state.ruleset as usize);
             sys::close(state.ruleset as usize);
@@ -145,9 +149,24 @@ fn pivot(state: &State) -> isize {
     results.into_iter().find(|result| *result < 0).unwrap_or(0)
 }
 
-fn bind(attributes: u32, source: &CStr, path: &CStr) -> isize {
-    // Links are not followed: the daemon resolved them, and a tool may have created one since.
-    let path_fd = sys::open_path(source);
+/// Opens a path without following links: the daemon resolved them, and a tool may have created one since. What
+/// the daemon checked must still be there; an inode of 0 is not compared.
+fn open_same(path: &CStr, checked: [u64; 2]) -> isize {
+    let fd = sys::open_path(path);
+    if fd < 0 || checked[1] == 0 {
+        return fd;
+    }
+    let error = match sys::identity(fd as usize) {
+        Ok(found) if found == checked => return fd,
+        Ok(_) => -sys::ESTALE,
+        Err(error) => error,
+    };
+    sys::close(fd as usize);
+    error
+}
+
+fn bind(attributes: u32, checked: [u64; 2], source: &CStr, path: &CStr) -> isize {
+    let path_fd = open_same(source, checked);
     if path_fd < 0 {
         return path_fd;
     }
@@ -158,9 +177,20 @@ fn bind(attributes: u32, source: &CStr, path: &CStr) -> isize {
     }
     let mut result = sys::set_mount(tree as usize, attributes as u64, sys::AT_RECURSIVE);
     if result >= 0 {
-        result = sys::move_mount(tree as usize, path);
+        result = mount_at(tree as usize, path);
     }
     sys::close(tree as usize);
+    result
+}
+
+/// The mount point may lie in a folder that another tool can write, so that links are not followed here either.
+fn mount_at(tree: usize, path: &CStr) -> isize {
+    let target = sys::open_path_beneath(path);
+    if target < 0 {
+        return target;
+    }
+    let result = sys::move_mount_to(tree, target as usize);
+    sys::close(target as usize);
     result
 }
 

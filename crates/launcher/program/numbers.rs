@@ -25,6 +25,7 @@ syscalls! {
     READ read 0 63;
     WRITE write 1 64;
     CLOSE close 3 57;
+    FSTAT fstat 5 80;
     RT_SIGACTION rt_sigaction 13 134;
     RT_SIGPROCMASK rt_sigprocmask 14 135;
     IOCTL ioctl 16 29;
@@ -73,6 +74,7 @@ syscalls! {
 
 constants! {
     EINVAL: isize = 22;
+    ESTALE: isize = 116;
     EEXIST: isize = 17;
     ECHILD: isize = 10;
     CLONE_VM: usize = 0x100;
@@ -97,6 +99,7 @@ constants! {
     O_PATH: usize = 0o10_000_000;
     RESOLVE_NO_MAGICLINKS: u64 = 2;
     RESOLVE_NO_SYMLINKS: u64 = 4;
+    RESOLVE_BENEATH: u64 = 8;
     MS_REC: usize = 0x4000;
     MS_PRIVATE: usize = 0x4_0000;
     MNT_DETACH: usize = 2;
@@ -105,6 +108,7 @@ constants! {
     MOUNT_ATTR_NODEV: u64 = 4;
     OPEN_TREE_CLONE: usize = 1;
     MOVE_MOUNT_F_EMPTY_PATH: usize = 4;
+    MOVE_MOUNT_T_EMPTY_PATH: usize = 64;
     FSOPEN_CLOEXEC: usize = 1;
     FSMOUNT_CLOEXEC: usize = 1;
     FSCONFIG_SET_STRING: usize = 1;

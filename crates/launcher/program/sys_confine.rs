@@ -45,6 +45,11 @@ pub fn move_mount(tree: usize, path: &CStr) -> isize {
     call!(MOVE_MOUNT, tree, c"", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH)
 }
 
+/// Mounts a detached tree on an open folder or file.
+pub fn move_mount_to(tree: usize, target: usize) -> isize {
+    call!(MOVE_MOUNT, tree, c"", target, c"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH)
+}
+
 /// Moves the mount at `from`.
 pub fn move_from(from: &CStr, to: &CStr) -> isize {
     call!(MOVE_MOUNT, AT_FDCWD, from, AT_FDCWD, to)
@@ -60,6 +65,21 @@ pub fn seal(path: &CStr) -> isize {
 pub fn open_path(path: &CStr) -> isize {
     let how = [(O_PATH | O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS];
     call!(OPENAT2, AT_FDCWD, path, &how, size_of_val(&how))
+}
+
+/// The same beneath the working directory.
+pub fn open_path_beneath(path: &CStr) -> isize {
+    let resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    let how = [(O_PATH | O_CLOEXEC) as u64, 0, resolve];
+    call!(OPENAT2, AT_FDCWD, path, &how, size_of_val(&how))
+}
+
+/// Device and inode number.
+pub fn identity(fd: usize) -> Result<[u64; 2], isize> {
+    // The kernel writes a `struct stat`, which begins with these two.
+    let mut stat = [0u64; 18];
+    let result = call!(FSTAT, fd, &mut stat);
+    if result < 0 { Err(result) } else { Ok([stat[0], stat[1]]) }
 }
 
 /// An O_PATH descriptor; symbolic links are followed.

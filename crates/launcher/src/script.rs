@@ -116,8 +116,9 @@ steps! {
     3 Symlink { target: T, path: T } ["create the link /", path];
     /// A small file.
     4 File { path: T, content: B } ["create the file /", path];
-    /// Bind-mounts `source`, which must not contain symbolic links, at `path`.
-    5 Bind { attributes: u32, source: T, path: T } ["mount ", source];
+    /// Bind-mounts `source` at `path`; symbolic links are an error in both. With an `inode` other than 0 the
+    /// source must be that one.
+    5 Bind { attributes: u32, device: u64, inode: u64, source: T, path: T } ["mount ", source];
     /// Mounts a new file system of that kind.
     6 Mount { kind: T, flags: u32, options: T, path: T } ["mount a ", kind, " at /", path];
     /// Detaches the old root and makes the new one read-only.
@@ -131,8 +132,9 @@ steps! {
     11 DropPrivileges {} ["drop privileges"];
     /// Creates a Landlock rule set; `size` is how much of the attributes the kernel knows.
     12 Ruleset { size: u32, fs: u64, net: u64, scoped: u64 } ["create the Landlock rule set"];
-    /// Adds a rule to the rule set. Links are an error unless `follow` is 1.
-    13 Rule { access: u64, follow: u32, path: T } ["grant access to ", path];
+    /// Adds a rule to the rule set. Links are an error unless `follow` is 1. With an `inode` other than 0 the
+    /// path must be that one.
+    13 Rule { access: u64, follow: u32, device: u64, inode: u64, path: T } ["grant access to ", path];
     /// Applies the rule set.
     14 Restrict {} ["apply the Landlock rules"];
     /// Installs the seccomp filter.

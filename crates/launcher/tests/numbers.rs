@@ -31,6 +31,7 @@ const HEADERS: &str = "
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <linux/filter.h>
 ";
@@ -43,6 +44,9 @@ const STRUCTURES: &[(&str, i64)] = &[
     ("offsetof(struct open_how, mode)", 8),
     ("offsetof(struct open_how, resolve)", 16),
     ("sizeof(struct rlimit64)", 16),
+    ("sizeof(struct stat) <= 144", 1),
+    ("offsetof(struct stat, st_dev)", 0),
+    ("offsetof(struct stat, st_ino)", 8),
     ("sizeof(struct landlock_path_beneath_attr)", 12),
     ("offsetof(struct landlock_path_beneath_attr, parent_fd)", 8),
     ("offsetof(struct landlock_ruleset_attr, handled_access_fs)", 0),

@@ -56,7 +56,8 @@ pub use resource::{
 };
 pub use secret::SecretName;
 pub use spec::{
-    About, Annotations, Behavior, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
+    About, Annotations, Behavior, Example, Expect, FileGrant, GrantOrigin, Limits, Permissions, Rate, Retry,
+    Sandbox, ToolSpec, Version,
 };
 pub use time::Timestamp;
 pub use timing::Timing;

@@ -19,12 +19,50 @@ pub struct ToolSpec {
     pub limits: Limits,
     pub behavior: Behavior,
     pub sandbox: Sandbox,
+    pub permissions: Permissions,
     /// Inputs with their expected results; `toolyard test` runs them.
     pub examples: Vec<Example>,
     /// Covers everything that defines the tool: manifest, schemas, entry files.
     pub digest: Digest,
     pub input_schema: Option<Payload>,
     pub output_schema: Option<Payload>,
+}
+
+/// What a run of the tool in its sandbox may use besides the system's programs and its own `/tmp`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    pub files: Vec<FileGrant>,
+    /// `deny`, `allow`, or the hosts it may reach; empty for a tool that runs in no sandbox.
+    pub network: String,
+}
+
+/// A file or folder, as it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileGrant {
+    pub path: String,
+    pub writable: bool,
+    pub origin: GrantOrigin,
+}
+
+/// Why a path is visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantOrigin {
+    /// Every tool sees its yard.
+    Yard,
+    /// The program that runs the tool, and its installation.
+    Program,
+    /// The tool's file lists it.
+    ToolFile,
+}
+
+impl GrantOrigin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GrantOrigin::Yard => "yard",
+            GrantOrigin::Program => "program",
+            GrantOrigin::ToolFile => "tool file",
+        }
+    }
 }
 
 /// Descriptive fields of a tool file.

@@ -135,7 +135,11 @@ impl CommandRunner {
                 (None, None) => return Err(Error::new(ErrorKind::Internal, "template without input")),
             });
         }
-        let confinement = self.sandbox_builder.confinement(&program);
+        let environment = match &self.program {
+            Program::Prepared(environment) => Some(environment.folder()),
+            _ => None,
+        };
+        let confinement = self.sandbox_builder.confinement(&program, environment)?;
         Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone(), confinement })
     }
 

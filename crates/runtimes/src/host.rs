@@ -45,11 +45,6 @@ impl Host {
         })
     }
 
-    /// The whole environment without secrets, for set-up programs.
-    pub fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
-        self.env.iter()
-    }
-
     /// The executable that `lookup` finds behind a shim, or the shim itself. Cached per shim.
     pub fn resolve_shim(&self, shim: &Path, lookup: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
         let mut shim_targets = self.shim_targets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -57,6 +52,11 @@ impl Host {
             .entry(shim.to_owned())
             .or_insert_with(|| lookup().unwrap_or_else(|| shim.to_owned()))
             .clone()
+    }
+
+    /// The owner's home folder.
+    pub fn home(&self) -> Option<&Path> {
+        self.var("HOME").map(Path::new)
     }
 
     /// The variables that every child gets: `PATH` and a UTF-8 locale.

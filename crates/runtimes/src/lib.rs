@@ -6,9 +6,13 @@ pub mod beneath;
 pub mod builtin;
 pub mod command;
 mod dialog;
+pub mod grants;
+mod homes;
 mod host;
 pub mod http;
+mod installation;
 pub mod interpreter;
+mod probe;
 #[cfg(test)]
 #[path = "../../../tests/require.rs"]
 mod require;

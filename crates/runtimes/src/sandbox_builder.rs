@@ -1,9 +1,11 @@
 //! Builds the sandbox of a child from what the tool's file declares.
 
-use std::collections::BTreeSet;
+use crate::grants::Places;
+use crate::installation;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use toolyard_protocol::{Error, ErrorKind, FileGrant, GrantOrigin, Permissions};
 use toolyard_sandbox::proxy::HostRules;
 use toolyard_sandbox::{Confinement, Network, SandboxLevel};
 
@@ -56,6 +58,11 @@ impl SandboxRequest {
         }
     }
 
+    /// The declared paths, with whether they may be written.
+    pub fn paths(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+        self.read.iter().map(|path| (path, false)).chain(self.write.iter().map(|path| (path, true)))
+    }
+
     /// Why the machine's sandbox level cannot enforce this request; `None` if it can.
     pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<String> {
         match (&self.network, level) {
@@ -74,96 +81,69 @@ impl SandboxRequest {
 pub struct SandboxBuilder {
     pub sandbox_request: SandboxRequest,
     pub level: SandboxLevel,
-    pub root: PathBuf,
-    pub state: PathBuf,
+    pub places: Arc<Places>,
 }
 
 impl SandboxBuilder {
-    /// The sandbox for one run of `program`.
-    pub fn confinement(&self, program: &Path) -> Confinement {
+    /// The sandbox for one run of `program`, with what the declared paths lead to now. `environment` is the
+    /// folder that was prepared for the tool.
+    pub fn confinement(&self, program: &Path, environment: Option<&Path>) -> Result<Confinement, Error> {
         if self.level == SandboxLevel::None {
-            return Confinement::none();
+            return Ok(Confinement::none());
         }
-        // Collecting the components normalizes "." to the yard itself.
-        let absolute = |path: &PathBuf| self.root.join(path).components().collect::<PathBuf>();
-        let mut read: BTreeSet<PathBuf> = self.sandbox_request.read.iter().map(absolute).collect();
-        read.insert(self.root.clone());
-        read.extend(prefixes(program));
-        Confinement {
+        let request = &self.sandbox_request;
+        let mut grants = Vec::with_capacity(request.read.len() + request.write.len());
+        for (path, writable) in request.paths() {
+            let grant = self.places.open(path, writable).map_err(|why| {
+                let message = format!("the tool was not started: its path {} {why}", path.display());
+                Error::new(ErrorKind::Unavailable, message)
+                    .hint("correct 'sandbox.fs' in the tool's file, or create the folder")
+            })?;
+            grants.push(grant);
+        }
+        let mut read = installation::parts(program, environment, &self.places);
+        read.push(self.places.root.clone());
+        Ok(Confinement {
             level: self.level,
-            read: read.into_iter().collect(),
-            write: self.sandbox_request.write.iter().map(absolute).collect(),
-            hidden: vec![self.state.clone()],
-            network: match self.sandbox_request.network {
+            read,
+            grants,
+            hidden: vec![self.places.state.clone()],
+            network: match request.network {
                 NetworkPolicy::Deny => Network::Deny,
                 NetworkPolicy::Allow => Network::Allow,
                 NetworkPolicy::Hosts(_) => Network::Hosts,
             },
-            memory: self.sandbox_request.memory,
-            cpu: self.sandbox_request.cpu,
-            processes: self.sandbox_request.processes,
+            memory: request.memory,
+            cpu: request.cpu,
+            processes: request.processes,
             files: Some(1024),
             file_size: None,
-            tmp_bytes: self.sandbox_request.tmp_bytes,
-        }
+            tmp_bytes: request.tmp_bytes,
+        })
     }
-}
 
-/// Installation prefixes of an interpreter outside the system folders: a version manager's folder, a virtual
-/// environment, and the interpreters they link to.
-fn prefixes(program: &Path) -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut next = vec![program.to_owned()];
-    while let Some(program) = next.pop() {
-        if is_system(&program) || found.len() > 16 {
-            continue;
+    /// What a run would get now, apart from what every program sees.
+    pub fn permissions(&self, program: Option<&Path>, environment: Option<&Path>) -> Permissions {
+        if self.level == SandboxLevel::None {
+            return Permissions::default();
         }
-        let Some(prefix) = prefix(&program) else { continue };
-        if !found.insert(prefix.clone()) {
-            continue;
-        }
-        // Follows links, and the base interpreter of a virtual environment.
-        next.extend(std::fs::canonicalize(&program));
-        let config = std::fs::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
-        let home =
-            config.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "home"));
-        next.extend(home.map(|(_, home)| Path::new(home.trim()).join("python")));
-    }
-    found
-}
-
-/// The prefix of `<prefix>/bin/program`, else the folder of the program.
-fn prefix(program: &Path) -> Option<PathBuf> {
-    let folder = program.parent()?;
-    let prefix = if folder.file_name().is_some_and(|name| name == "bin") { folder.parent()? } else { folder };
-    // Never a whole home folder or the root.
-    (prefix.components().count() > 2 && !is_home(prefix))
-        .then(|| prefix.to_owned())
-        .or_else(|| Some(program.to_owned()))
-}
-
-fn is_home(path: &Path) -> bool {
-    path.parent().is_some_and(|parent| parent == Path::new("/home")) || path == Path::new("/root")
-}
-
-fn is_system(path: &Path) -> bool {
-    ["/usr", "/bin", "/sbin", "/lib", "/lib64"].iter().any(|tree| path.starts_with(tree))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_interpreters_outside_the_system_add_their_prefix() {
-        assert!(prefixes(Path::new("/usr/bin/python3")).is_empty());
-        let found = prefixes(Path::new("/home/someone/.pyenv/versions/3.12/bin/python3"));
-        assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            [PathBuf::from("/home/someone/.pyenv/versions/3.12")]
-        );
-        // A program directly in a home folder adds only itself.
-        assert_eq!(prefix(Path::new("/home/someone/tool")), Some(PathBuf::from("/home/someone/tool")));
-        assert_eq!(prefix(Path::new("/root/bin/tool")), Some(PathBuf::from("/root/bin/tool")));
+        let network = match &self.sandbox_request.network {
+            NetworkPolicy::Deny => "deny".to_owned(),
+            NetworkPolicy::Allow => "allow".to_owned(),
+            NetworkPolicy::Hosts(rules) => rules.to_string(),
+        };
+        let grant = |path: PathBuf, writable, origin| FileGrant {
+            path: path.display().to_string(),
+            writable,
+            origin,
+        };
+        let mut grants = vec![grant(self.places.root.clone(), false, GrantOrigin::Yard)];
+        let parts = program.map(|program| installation::parts(program, None, &self.places));
+        let parts = parts.into_iter().flatten().chain(environment.map(Path::to_owned));
+        grants.extend(parts.map(|path| grant(path, false, GrantOrigin::Program)));
+        let opened =
+            self.sandbox_request.paths().filter_map(|(path, writable)| self.places.open(path, writable).ok());
+        grants.extend(opened.map(|opened| grant(opened.path, opened.writable, GrantOrigin::ToolFile)));
+        Permissions { files: grants, network }
     }
 }

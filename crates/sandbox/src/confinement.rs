@@ -4,26 +4,31 @@
 //! that accepts a weaker level reads [`super::Launcher::sandbox_level`] and sets `level` accordingly.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 /// The port on 127.0.0.1 where a program under [`Network::Hosts`] reaches the proxy.
 pub const PROXY_PORT: u16 = 3128;
 
 /// How one child is confined.
 ///
-/// The limits (`memory` to `file_size`) apply at every level; `read`, `write`, `hidden`, `network` and
-/// `tmp_bytes` from [`SandboxLevel::Landlock`] up. Paths must be absolute. Symbolic links are resolved once,
-/// before the program starts; the program sees the file under the path given here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The limits (`memory` to `file_size`) apply at every level; `read`, `grants`, `hidden`, `network` and
+/// `tmp_bytes` from [`SandboxLevel::Landlock`] up. Paths must be absolute.
+#[derive(Clone, Debug)]
 pub struct Confinement {
     pub level: SandboxLevel,
     /// Files and folders the program may read and execute, in addition to the system's (`/usr`, libraries,
-    /// certificates, time zones, locale). The working directory must be below one of these or of `write`. The
-    /// start fails if a path does not exist.
+    /// certificates, time zones, locale). The working directory must be below one of these or of `grants`. The
+    /// start fails if a path does not exist. Symbolic links are resolved once, before the program starts, and
+    /// the program sees the file under the path given here: only for paths that no tool can change.
     pub read: Vec<PathBuf>,
-    /// Files and folders the program may also write.
-    pub write: Vec<PathBuf>,
+    /// Files and folders that were opened and checked before.
+    pub grants: Vec<Grant>,
     /// Paths hidden although a folder above them is visible, such as the state folder. A path that does not
     /// exist is skipped, so create it before the first start.
     pub hidden: Vec<PathBuf>,
@@ -53,7 +58,7 @@ impl Confinement {
         Confinement {
             level,
             read: Vec::new(),
-            write: Vec::new(),
+            grants: Vec::new(),
             hidden: Vec::new(),
             network: Network::Deny,
             memory: None,
@@ -63,6 +68,46 @@ impl Confinement {
             file_size: None,
             tmp_bytes: 64 << 20,
         }
+    }
+}
+
+/// A file or folder that was opened before the start. The start fails if its path leads to something else by then.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Absolute and free of symbolic links.
+    pub path: PathBuf,
+    pub writable: bool,
+    pub is_dir: bool,
+    pub identity: Identity,
+    /// Keeps the inode number from being used again while the grant is held.
+    _handle: Arc<OwnedFd>,
+}
+
+/// What tells a file from every other one on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Grant {
+    /// Opens a path; a symbolic link in it is an error (`ELOOP`).
+    pub fn open(path: &Path, writable: bool) -> io::Result<Grant> {
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let handle = openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?;
+        Grant::of(handle, path.to_owned(), writable)
+    }
+
+    /// `handle` was opened at `path`, without following a link.
+    pub fn of(handle: OwnedFd, path: PathBuf, writable: bool) -> io::Result<Grant> {
+        let stat = fstat(&handle)?;
+        let is_dir = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile | FileType::Socket => false,
+            _ => return Err(io::Error::other("is neither a file nor a folder")),
+        };
+        let identity = Identity { device: stat.st_dev, inode: stat.st_ino };
+        Ok(Grant { path, writable, is_dir, identity, _handle: Arc::new(handle) })
     }
 }
 

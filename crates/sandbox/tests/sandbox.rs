@@ -23,7 +23,7 @@ use std::{env, fs, process, thread};
 use require::require;
 use rustix::process::geteuid;
 use toolyard_sandbox::{
-    ChildError, Command, Confinement, Exchange, Finished, Launcher, Network, SandboxLevel,
+    ChildError, Command, Confinement, Exchange, Finished, Grant, Launcher, Network, SandboxLevel,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -73,7 +73,7 @@ impl Yard {
     fn confinement(&self, level: SandboxLevel) -> Confinement {
         Confinement {
             read: vec![self.path("yard")],
-            write: vec![self.path("yard/data")],
+            grants: vec![Grant::open(&self.path("yard/data"), true).unwrap()],
             hidden: vec![self.path("yard/.toolyard")],
             ..Confinement::at(level)
         }
@@ -214,6 +214,36 @@ async fn links_in_granted_paths_are_preserved() {
     }
 }
 
+/// Between the check of a grant and the start, its path may lead to something else.
+#[tokio::test]
+async fn only_what_was_opened_is_granted() {
+    let yard = Yard::new();
+    let (data, away) = (yard.path("yard/data"), yard.path("away"));
+    for level in yard.levels() {
+        let checked = yard.confinement(level);
+        assert!(yard.sh(checked.clone(), "touch data/allowed").await.ok, "{level}");
+        for (replace, errno) in [
+            ((|data| fs::create_dir(data).unwrap()) as fn(&PathBuf), libc::ESTALE),
+            (|data| std::os::unix::fs::symlink("../home", data).unwrap(), libc::ELOOP),
+        ] {
+            fs::rename(&data, &away).unwrap();
+            replace(&data);
+            let ran = yard.run(checked.clone(), "/bin/sh", &["-c", "touch data/written"]).await;
+            let Err(ChildError::Confinement { source, .. }) = ran else { panic!("{level}: {ran:?}") };
+            assert_eq!(source.raw_os_error(), Some(errno), "{level}: {source}");
+            let linked = Grant::open(&data, true).map(|_| ());
+            assert_eq!(
+                linked.err().and_then(|error| error.raw_os_error()),
+                (errno == libc::ELOOP).then_some(errno)
+            );
+            assert!(!yard.path("home/written").exists());
+            if errno == libc::ELOOP { fs::remove_file(&data) } else { fs::remove_dir(&data) }.unwrap();
+            fs::rename(&away, &data).unwrap();
+        }
+        assert!(yard.sh(checked, "touch data/allowed").await.ok, "{level}: it is back");
+    }
+}
+
 #[tokio::test]
 async fn without_its_complete_sandbox_a_program_is_not_started() {
     let yard = Yard::new();
@@ -221,7 +251,7 @@ async fn without_its_complete_sandbox_a_program_is_not_started() {
     for level in yard.levels() {
         let missing =
             Confinement { read: vec![yard.path("yard"), yard.path("none")], ..yard.confinement(level) };
-        let relative = Confinement { write: vec!["data".into()], ..yard.confinement(level) };
+        let relative = Confinement { read: vec!["data".into()], ..yard.confinement(level) };
         for confinement in [missing, relative] {
             let error = yard.run(confinement, "/bin/sh", &["-c", "touch data/begun"]).await.unwrap_err();
             assert!(matches!(error, ChildError::Confinement { .. }), "{level}: {error}");

@@ -17,7 +17,7 @@ use std::{env, fs};
 
 use require::require;
 use rustix::process::geteuid;
-use toolyard_sandbox::{Command, Confinement, Exchange, Launcher, SandboxLevel};
+use toolyard_sandbox::{Command, Confinement, Exchange, Grant, Launcher, SandboxLevel};
 
 /// A yard that is writable as a whole, with a hidden state folder.
 struct Yard {
@@ -39,7 +39,7 @@ impl Yard {
     async fn sh(&self, script: &str) -> String {
         let confinement = Confinement {
             read: vec![self.root.join("state/envs")],
-            write: vec![self.root.clone()],
+            grants: vec![Grant::open(&self.root, true).unwrap()],
             hidden: vec![self.root.join("state")],
             ..Confinement::at(SandboxLevel::Full)
         };

@@ -98,6 +98,7 @@ fn spec() -> Result<ToolSpec, Box<dyn std::error::Error>> {
         timing: Timing::Sync,
         behavior: Default::default(),
         sandbox: toolyard_protocol::Sandbox::None,
+        permissions: Default::default(),
         examples: Vec::new(),
         limits: Limits { timeout: Duration::from_secs(1), input: 1024, output: 1024 },
         digest: Digest([0xab; 32]),

@@ -27,6 +27,15 @@ pub fn find(start: &Path, home: Option<&Path>) -> Result<PathBuf, Error> {
         .hint("name one with --yard DIR, or create one with 'toolyard init'"))
 }
 
+/// The yards above a yard, within the bounds of the search.
+pub fn above<'a>(found: &'a Path, home: Option<&Path>) -> impl Iterator<Item = &'a Path> {
+    let home = home.and_then(|home| std::fs::canonicalize(home).ok());
+    let inside = move |folder: &&Path| {
+        is_ours(folder) && !home.as_deref().is_some_and(|home| home.starts_with(folder) && home != *folder)
+    };
+    found.ancestors().skip(1).take_while(inside).filter(|folder| is_yard(folder))
+}
+
 fn is_ours(folder: &Path) -> bool {
     let us = rustix::process::geteuid().as_raw();
     std::fs::metadata(folder).is_ok_and(|folder| {

@@ -1,6 +1,6 @@
 //! The configuration of a running server: read again when `toolyard.toml` changes, and applied to its parts.
 
-use crate::config::{Applies, Change, Config};
+use crate::config::{self, Applies, Change, Config};
 use crate::log;
 use crate::reload::print_problems;
 use crate::wiring::{Yard, builtins};
@@ -59,7 +59,7 @@ impl ConfigSource {
     }
 
     pub fn file(&self) -> PathBuf {
-        self.root.join("toolyard.toml")
+        self.root.join(config::FILE)
     }
 }
 
@@ -67,8 +67,8 @@ impl ConfigSource {
 pub struct ConfigReload {
     source: Arc<ConfigSource>,
     live: LiveConfig,
-    /// The yard's file as it was read last; `None` before the first time.
-    content: Option<Option<Vec<u8>>>,
+    /// The yard's file as it was read last, or why it could not be; `None` before the first time.
+    content: Option<Result<Vec<u8>, String>>,
     /// Changes that the next load completes.
     report: Vec<Change>,
     parts: Arc<ConfigParts>,
@@ -103,7 +103,7 @@ impl ConfigReload {
 
     /// Call before each load. A file that cannot be read as a whole changes nothing.
     pub fn read(&mut self) {
-        let content = Some(std::fs::read(self.source.file()).ok());
+        let content = Some(config::read_yard_file(&self.source.root).map_err(|error| error.to_string()));
         if content == self.content {
             return;
         }

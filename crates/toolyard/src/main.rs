@@ -13,6 +13,7 @@ mod progress;
 mod reload;
 mod remote;
 mod state;
+mod state_folder;
 mod terminal;
 mod terminal_caller;
 mod wiring;

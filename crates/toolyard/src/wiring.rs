@@ -1,11 +1,13 @@
 //! Builds a yard from its parts: configuration, host, launcher, loader, audit log, engine.
 
+use crate::commands::list::all_specs;
 use crate::config::{Config, unknown_variables};
 use crate::find_yard;
 use crate::live_config::{ConfigParts, ConfigSource, LiveConfig};
 use crate::log;
 use crate::reload;
 use crate::state::StateDir;
+use crate::state_folder;
 use reqwest::Url;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +17,7 @@ use toolyard_engine::jobs::{Jobs, LazyJobs, SharedOptions};
 use toolyard_engine::{CallLimit, Candidate, Engine, Registry, Severity, Snapshot};
 use toolyard_formats::redact::by_name::View;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
-use toolyard_protocol::{Error, ErrorKind};
+use toolyard_protocol::{Error, ErrorKind, ToolSpec};
 use toolyard_runtimes::Host;
 use toolyard_runtimes::builtin::{self, Group, Services, YardFiles};
 use toolyard_sandbox::Launcher;
@@ -44,7 +46,10 @@ impl GlobalOptions {
             let here = std::env::current_dir().map_err(|error| {
                 Error::new(ErrorKind::Unavailable, format!("the current folder cannot be found: {error}"))
             })?;
-            return find_yard::find(&here, std::env::home_dir().as_deref());
+            let home = std::env::home_dir();
+            let found = find_yard::find(&here, home.as_deref())?;
+            refuse_yard_of_tools(&found, home.as_deref())?;
+            return Ok(found);
         };
         let root = std::fs::canonicalize(path).map_err(|error| {
             let message = format!("the yard {} cannot be opened: {error}", path.display());
@@ -126,9 +131,12 @@ impl Yard {
             log::problem(Severity::Warning, &warning);
         }
         let state = config.state_dir(&root);
+        state_folder::check(&root, &state)?;
         let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher(&state, purpose)?));
-        let LoadSettings { defaults, sandbox_policy } = config.load_settings();
+        let settings = config.load_settings();
+        let LoadSettings { defaults, sandbox_policy, .. } = settings;
         let loader = Loader::new(root.clone(), state.clone(), host, launcher, defaults, sandbox_policy);
+        loader.set_settings(settings);
         let registry = Arc::new(Registry::default());
         let state_dir = StateDir::new(state.clone());
         let job_options = SharedOptions::from(config.jobs.options());
@@ -178,7 +186,7 @@ impl Yard {
 
     /// Loads the tools and builds the engine; creates the state folder.
     pub fn engine(&self) -> Result<Engine, Error> {
-        make_state_dir(&self.state)?;
+        state_folder::create(&self.state)?;
         self.idle_engine()
     }
 
@@ -297,17 +305,27 @@ pub fn builtins(config: &Config, services: &Arc<Services>) -> Result<Vec<Candida
         .map_err(|error| Error::new(ErrorKind::Internal, format!("a built-in tool is invalid: {error}")))
 }
 
-/// Creates the state folder, accessible to its owner only: it holds the audit log.
-pub fn make_state_dir(dir: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::DirBuilderExt;
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    created.map_err(|error| {
-        Error::new(
-            ErrorKind::Unavailable,
-            format!("the state folder {} cannot be created: {error}", dir.display()),
-        )
-        .hint("make it writable, or set [state] dir in toolyard.toml")
-    })
+/// A yard that was found by its content, and not named, must not be one that a tool can have made.
+fn refuse_yard_of_tools(found: &Path, home: Option<&Path>) -> Result<(), Error> {
+    for outer in find_yard::above(found, home) {
+        let Ok(yard) = Yard::look_at(outer.to_owned()) else { continue };
+        let snapshot = yard.load();
+        let can_write = |spec: &ToolSpec| {
+            let files = &spec.permissions.files;
+            files.iter().any(|grant| grant.writable && found.starts_with(&grant.path))
+        };
+        if let Some((spec, _)) = all_specs(&snapshot).into_iter().find(|(spec, _)| can_write(spec)) {
+            let message = format!(
+                "the yard {} lies where the tool '{}' of the yard {} can write",
+                found.display(),
+                spec.exposed,
+                outer.display()
+            );
+            let hint = "if it is yours, name it with --yard DIR";
+            return Err(Error::new(ErrorKind::Forbidden, message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// A single-threaded runtime for commands that make few calls.

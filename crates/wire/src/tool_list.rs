@@ -4,7 +4,7 @@ use crate::jsonrpc;
 use bytes::Bytes;
 use serde::Deserialize;
 use toolyard_formats::json::{self, Object};
-use toolyard_protocol::{Annotations, Behavior, Example, Expect, Payload, ToolSpec};
+use toolyard_protocol::{Annotations, Behavior, Example, Expect, Payload, Permissions, ToolSpec};
 
 /// One row of the list: a tool, or a tool file that could not be loaded.
 pub struct ToolRow<'a> {
@@ -56,6 +56,22 @@ pub struct ToolDetails {
     pub categories: Vec<String>,
     #[serde(default)]
     pub behavior: BehaviorDetails,
+    #[serde(default)]
+    pub permissions: PermissionDetails,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct PermissionDetails {
+    pub network: String,
+    pub files: Vec<FileDetails>,
+}
+
+#[derive(Deserialize)]
+pub struct FileDetails {
+    pub path: String,
+    pub access: String,
+    pub origin: String,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +164,10 @@ pub fn write_tool(row: &ToolRow<'_>) -> Vec<u8> {
         limits.end();
         object.texts("categories", spec.about.categories.iter().map(String::as_str));
         push_behavior(object.member("behavior"), &spec.behavior);
+        // Nothing confines a typed tool or one without a sandbox.
+        if !spec.permissions.network.is_empty() {
+            push_permissions(object.member("permissions"), &spec.permissions);
+        }
         object.text("digest", &spec.digest.hex());
         for (name, schema) in [("inputSchema", &spec.input_schema), ("outputSchema", &spec.output_schema)] {
             object.raw(name, schema.as_ref().map_or(b"null", |schema| schema.bytes()));
@@ -198,6 +218,16 @@ fn push_behavior(out: &mut Vec<u8>, behavior: &Behavior) {
         member.number("backoffMs", retry.backoff.as_millis() as u64);
         member.end();
     }
+    object.end();
+}
+
+fn push_permissions(out: &mut Vec<u8>, permissions: &Permissions) {
+    let mut object = Object::new(out);
+    object.text("network", &permissions.network);
+    object.objects("files", &permissions.files, |file, grant| {
+        file.text("path", &grant.path).text("access", if grant.writable { "write" } else { "read" });
+        file.text("origin", grant.origin.as_str());
+    });
     object.end();
 }
 

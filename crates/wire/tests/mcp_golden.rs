@@ -185,6 +185,7 @@ fn spec(full: bool) -> ToolSpec {
         limits: Limits { timeout: Duration::from_secs(1), input: 1, output: 1 },
         behavior: Behavior::default(),
         sandbox: Sandbox::Full,
+        permissions: Default::default(),
         examples: Vec::new(),
         digest: Digest::ZERO,
         input_schema: full.then(|| Payload::json(r#"{"$schema":"s","properties":{"n":{"minimum":1e2}}}"#)),

@@ -82,6 +82,7 @@ fn candidate(name: &str, tool: Tool, repeatable: bool) -> Candidate {
         limits: Limits { timeout: Duration::from_secs(60), input: 1 << 20, output: 1 << 20 },
         behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
+        permissions: Default::default(),
         examples: Vec::new(),
         digest: Digest::ZERO,
         input_schema: Some(Payload::json(schema.clone())),

@@ -96,6 +96,7 @@ fn spec(name: &str) -> Result<ToolSpec, Error> {
         limits: Limits { timeout: TIMEOUT, input: usize::MAX, output: usize::MAX },
         behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
+        permissions: Default::default(),
         examples: Vec::new(),
         digest: Digest::ZERO,
         input_schema: None,

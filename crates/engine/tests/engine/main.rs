@@ -89,6 +89,7 @@ fn spec() -> ToolSpec {
         timing: Timing::Sync,
         behavior: Default::default(),
         sandbox: Sandbox::None,
+        permissions: Default::default(),
         examples: Vec::new(),
         limits: Limits { timeout: Duration::from_secs(1), input: 1024, output: 1024 },
         digest: Digest([0xab; 32]),

@@ -151,6 +151,7 @@ fn echo() -> Result<Candidate, String> {
         limits: Limits { timeout: Duration::from_secs(5), input: 1 << 20, output: 1 << 20 },
         behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
+        permissions: Default::default(),
         examples: Vec::new(),
         digest: Digest::ZERO,
         input_schema: Some(Payload::json(SCHEMA)),

@@ -46,6 +46,7 @@ fn spec(typed: &TypedSpec) -> Result<ToolSpec, NameError> {
         limits: Limits { timeout: typed.timeout, input: typed.input, output: typed.output },
         behavior: Behavior::default(),
         sandbox: Sandbox::NotNeeded,
+        permissions: Default::default(),
         examples: Vec::new(),
         digest: digest(typed, version),
         input_schema: Some(typed.input_schema.clone()),

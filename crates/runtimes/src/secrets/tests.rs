@@ -42,7 +42,7 @@ fn mode(path: &Path) -> u32 {
 fn the_environment_takes_precedence_and_is_not_visible_in_the_host() {
     let folder = Folder::new();
     let host = Host::new([("TOOLYARD_SECRET_MY_KEY".into(), "from the environment".into())]);
-    assert_eq!((host.var("TOOLYARD_SECRET_MY_KEY"), host.variables().count()), (None, 0));
+    assert_eq!(host.var("TOOLYARD_SECRET_MY_KEY"), None);
     let secrets = Secrets::new(&folder.0, &host);
     secrets.set(&name("my-key"), "from the store").unwrap();
     secrets.set(&name("other"), "stored only").unwrap();

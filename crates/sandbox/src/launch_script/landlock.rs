@@ -116,7 +116,7 @@ impl Rules<'_> {
         // The view contains only these device nodes.
         self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
         for mount in mounts.iter().filter(|mount| mount.access == Access::Write) {
-            self.grant(&mount.path, self.write_rights(), mount.is_dir);
+            self.grant_mount(mount, self.write_rights());
         }
     }
 
@@ -139,7 +139,13 @@ impl Rules<'_> {
         }
         // A link to the entry of the tool's own process.
         let own = b"/proc/self";
-        self.script.push(Step::Rule { access: READ_FILE | READ_DIR, follow: 1, path: own });
+        self.script.push(Step::Rule {
+            access: READ_FILE | READ_DIR,
+            follow: 1,
+            device: 0,
+            inode: 0,
+            path: own,
+        });
         let hidden = |mount: &&Mount| mount.access == Access::Hidden;
         let hidden: Vec<PathBuf> = mounts.iter().filter(hidden).map(|mount| mount.path.clone()).collect();
         let mut left = MAX_SIBLINGS;
@@ -147,7 +153,11 @@ impl Rules<'_> {
             let access = if mount.access == Access::Write { self.write_rights() } else { READ_EXECUTE };
             // A path granted inside a hidden folder stays granted.
             let inside: Vec<&PathBuf> = hidden.iter().filter(|path| path.starts_with(&mount.path)).collect();
-            self.grant_except_hidden(&mount.path, access, mount.is_dir, &inside, &mut left)?;
+            if inside.is_empty() {
+                self.grant_mount(mount, access);
+            } else {
+                self.grant_except_hidden(&mount.path, access, mount.is_dir, &inside, &mut left)?;
+            }
         }
         Ok(())
     }
@@ -200,8 +210,17 @@ impl Rules<'_> {
     }
 
     fn grant(&mut self, path: &Path, access: u64, is_dir: bool) {
+        self.rule(path, access, is_dir, (0, 0));
+    }
+
+    fn grant_mount(&mut self, mount: &Mount, access: u64) {
+        self.rule(&mount.path, access, mount.is_dir, mount.checked());
+    }
+
+    fn rule(&mut self, path: &Path, access: u64, is_dir: bool, (device, inode): (u64, u64)) {
         let access = access & self.handled & if is_dir { u64::MAX } else { FILE_RIGHTS };
-        self.script.push(Step::Rule { access, follow: 0, path: path.as_os_str().as_bytes() });
+        let path = path.as_os_str().as_bytes();
+        self.script.push(Step::Rule { access, follow: 0, device, inode, path });
     }
 }
 

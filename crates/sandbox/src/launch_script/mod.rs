@@ -182,7 +182,7 @@ mod tests {
     fn a_failed_step_is_described_in_the_error() {
         let mut script = LaunchScript::empty();
         script.push(Step::Dir { mode: 0o755, path: b"home/x" });
-        script.push(Step::Bind { attributes: 1, source: b"/home/x", path: b"home/x" });
+        script.push(Step::Bind { attributes: 1, device: 0, inode: 0, source: b"/home/x", path: b"home/x" });
         let words = |step| script.step_error(step, io::Error::from_raw_os_error(libc::EPERM)).to_string();
         assert!(words(0).contains("create the folder /home/x"), "{}", words(0));
         assert!(words(1).contains("mount /home/x"), "{}", words(1));

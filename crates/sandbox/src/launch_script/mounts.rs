@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::confinement_error;
-use crate::{ChildError, Confinement};
+use crate::{ChildError, Confinement, Identity};
 
 /// The same limit as the kernel's.
 const MAX_LINKS: usize = 40;
@@ -22,6 +22,15 @@ pub struct Mount {
     pub path: PathBuf,
     pub access: Access,
     pub is_dir: bool,
+    /// What must be found there at the start; `None` for paths that no tool can change.
+    pub identity: Option<Identity>,
+}
+
+impl Mount {
+    /// As the steps have it: device and inode, 0 if they are not compared.
+    pub fn checked(&self) -> (u64, u64) {
+        self.identity.map_or((0, 0), |identity| (identity.device, identity.inode))
+    }
 }
 
 /// A symbolic link on the way to a path, and its target.
@@ -43,11 +52,12 @@ pub struct ResolvedPaths {
 pub fn resolve(confinement: &Confinement) -> Result<ResolvedPaths, ChildError> {
     let mut mounts: Vec<Mount> = Vec::new();
     let mut links = Vec::new();
-    for (list, access) in [
-        (&confinement.hidden, Access::Hidden),
-        (&confinement.read, Access::Read),
-        (&confinement.write, Access::Write),
-    ] {
+    for grant in &confinement.grants {
+        let access = if grant.writable { Access::Write } else { Access::Read };
+        let (path, is_dir) = (grant.path.clone(), grant.is_dir);
+        mounts.push(Mount { path, access, is_dir, identity: Some(grant.identity) });
+    }
+    for (list, access) in [(&confinement.hidden, Access::Hidden), (&confinement.read, Access::Read)] {
         for path in list {
             let Some(mount) = resolve_path(path, access, &mut links)? else { continue };
             mounts.push(mount);
@@ -61,6 +71,7 @@ pub fn resolve(confinement: &Confinement) -> Result<ResolvedPaths, ChildError> {
         if same && kept.access != Access::Hidden {
             kept.access =
                 if later.access == Access::Hidden { Access::Hidden } else { kept.access.max(later.access) };
+            kept.identity = kept.identity.or(later.identity);
         }
         same
     });
@@ -76,7 +87,7 @@ fn resolve_path(path: &Path, access: Access, links: &mut Vec<Symlink>) -> Result
     match canonical_path(path, links) {
         Ok(path) => {
             let is_dir = path.is_dir();
-            Ok(Some(Mount { path, access, is_dir }))
+            Ok(Some(Mount { path, access, is_dir, identity: None }))
         }
         Err(error) if access == Access::Hidden && error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(ChildError::Confinement { step: format!("find {shown}"), source }),
@@ -126,7 +137,7 @@ fn reversed_components(path: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SandboxLevel;
+    use crate::{Grant, SandboxLevel};
 
     #[test]
     fn links_are_resolved_and_the_stricter_access_wins() {
@@ -137,7 +148,7 @@ mod tests {
         let root = root.canonicalize().unwrap();
         let confinement = Confinement {
             read: vec![root.join("link"), root.join("real/state")],
-            write: vec![root.join("real")],
+            grants: vec![Grant::open(&root.join("real"), true).unwrap()],
             hidden: vec![root.join("link/state"), root.join("none")],
             ..Confinement::at(SandboxLevel::Full)
         };

@@ -128,6 +128,6 @@ fn existing_mounts(paths: Vec<PathBuf>, links: &mut Vec<Symlink>) -> Vec<Mount> 
     }
     found.sort();
     found.dedup_by(|later, kept| later.starts_with(kept));
-    let mount = |path: PathBuf| Mount { is_dir: path.is_dir(), path, access: Access::Read };
+    let mount = |path: PathBuf| Mount { is_dir: path.is_dir(), path, access: Access::Read, identity: None };
     found.into_iter().map(mount).collect()
 }

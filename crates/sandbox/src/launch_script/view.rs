@@ -46,7 +46,7 @@ pub fn prepare(
     if deferred.needs_staging() {
         view.folder(Path::new(STAGING));
     }
-    view.system(system, confinement.network);
+    view.system(system, confinement.network, resolved);
     for mount in &resolved.mounts {
         match (mount.access, mount.is_dir) {
             (Access::Read, _) if view.is_already_visible(mount, system) => {}
@@ -123,7 +123,8 @@ fn proc(script: &mut LaunchScript) {
 /// Mounts an empty file over another.
 fn mask_file(script: &mut LaunchScript, path: &Path) {
     let attributes = RDONLY | NOSUID | NODEV | NOEXEC;
-    script.push(Step::Bind { attributes, source: b".empty", path: root_relative(path) });
+    let (source, path) = (&b".empty"[..], root_relative(path));
+    script.push(Step::Bind { attributes, device: 0, inode: 0, source, path });
 }
 
 /// Creates the parent folders of a path below `/tmp` in the staging folder; returns the path there.
@@ -204,7 +205,7 @@ struct ViewBuilder<'a> {
 
 impl ViewBuilder<'_> {
     /// Adds what every program sees.
-    fn system(&mut self, system: &SystemView, network: Network) {
+    fn system(&mut self, system: &SystemView, network: Network, resolved: &ResolvedPaths) {
         let resolver = if network == Network::Allow { &system.resolver[..] } else { &[] };
         for mount in system.visible.iter().chain(resolver) {
             self.bind(mount, RDONLY | NOSUID | NODEV);
@@ -213,7 +214,8 @@ impl ViewBuilder<'_> {
             self.file(path, b"");
             let source = path.as_os_str().as_bytes();
             let attributes = NOSUID | NOEXEC;
-            self.script.push(Step::Bind { attributes, source, path: root_relative(path) });
+            let path = root_relative(path);
+            self.script.push(Step::Bind { attributes, device: 0, inode: 0, source, path });
         }
         proc(self.script);
         for copied in &system.copies {
@@ -230,7 +232,10 @@ impl ViewBuilder<'_> {
             (TMP, "/dev/shm"),
             ("/proc/self/mounts", "/etc/mtab"),
         ] {
-            self.link(Path::new(target), Path::new(path));
+            // Mount points are not reached through links.
+            if !resolved.mounts.iter().any(|mount| mount.path.starts_with(path)) {
+                self.link(Path::new(target), Path::new(path));
+            }
         }
         for link in &system.links {
             self.link(&link.target, &link.path);
@@ -246,7 +251,8 @@ impl ViewBuilder<'_> {
         }
         let source = mount.path.as_os_str().as_bytes();
         let at = self.deferred.build_path(&mount.path);
-        self.script.push(Step::Bind { attributes, source, path: root_relative(&at) });
+        let (device, inode) = mount.checked();
+        self.script.push(Step::Bind { attributes, device, inode, source, path: root_relative(&at) });
         self.script.shown.push(mount.path.clone());
         self.layers.push((mount.path.clone(), true));
     }

@@ -54,6 +54,28 @@ pub(super) enum Verdict {
     Refused(String),
 }
 
+impl fmt::Display for HostRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Rule { host, port }) in self.0.iter().enumerate() {
+            f.write_str(if index > 0 { ", " } else { "" })?;
+            match host {
+                HostPattern::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+                HostPattern::Address(address) => write!(f, "{address}")?,
+                HostPattern::Name { name, private } => write!(f, "{}{name}", private_prefix(*private))?,
+                HostPattern::Subdomains { suffix, private } => {
+                    write!(f, "{}*.{suffix}", private_prefix(*private))?;
+                }
+            }
+            port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn private_prefix(private: bool) -> &'static str {
+    if private { "private:" } else { "" }
+}
+
 impl HostRules {
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<HostRules, RuleError> {
         let mut rules = Vec::new();

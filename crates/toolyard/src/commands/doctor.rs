@@ -2,6 +2,7 @@
 
 use super::check_results::{self, Row};
 use crate::output;
+use crate::state_folder;
 use crate::wiring::{GlobalOptions, Yard};
 use rustix::fs::Access;
 use std::path::Path;
@@ -56,6 +57,9 @@ fn state_folder(yard: &Yard) -> Row {
             let detail = format!("{} is not writable; calls will be refused", folder.display());
             row("state folder", false, detail)
         }
+        Some(folder) if folder == yard.state && state_folder::is_open_to_others(folder) => {
+            row("state folder", false, format!("{shown} is open to other users; the next call closes it"))
+        }
         Some(folder) if folder == yard.state => row("state folder", true, shown.to_string()),
         _ => row("state folder", true, format!("{shown}, created by the first call")),
     }
@@ -90,12 +94,11 @@ fn sandbox(yard: &Yard) -> Row {
 
 /// A missing interpreter is no failure by itself: the tools that need it are reported below.
 fn interpreters(yard: &Yard) -> Vec<Row> {
-    let (host, root) = (&yard.loader.host, &yard.root);
     let path = |found: Option<std::path::PathBuf>| {
         found.map_or("not installed".to_owned(), |path| path.display().to_string())
     };
     let interpreters = KINDS.iter().filter_map(|kind| kind.interpreter);
-    interpreters.map(|one| row(one.label, true, path(one.find(host, root)))).collect()
+    interpreters.map(|one| row(one.label, true, path(one.find(yard.loader.lookup())))).collect()
 }
 
 fn tools(yard: &Yard) -> Vec<Row> {

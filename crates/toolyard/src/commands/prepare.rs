@@ -2,9 +2,11 @@
 
 use crate::log;
 use crate::output;
+use crate::state_folder;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use toolyard_engine::{Severity, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::uv::forget_failures;
 
 /// Prepare the environments of tools that need one (uv scripts)
 #[derive(clap::Args)]
@@ -12,7 +14,8 @@ pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::open(&global)?;
-    crate::wiring::make_state_dir(&yard.state)?;
+    state_folder::create(&yard.state)?;
+    forget_failures(&yard.state);
     let failed = small_runtime()?.block_on(prepare(&yard.load(), true));
     Ok(if failed == 0 { 0 } else { ErrorKind::Unavailable.row().exit })
 }

@@ -3,8 +3,9 @@
 use crate::cli::usage_error;
 use crate::input;
 use crate::output;
+use crate::state_folder;
 use crate::terminal;
-use crate::wiring::{GlobalOptions, Yard, make_state_dir};
+use crate::wiring::{GlobalOptions, Yard};
 use std::io::IsTerminal;
 use std::path::Path;
 use toolyard_formats::json;
@@ -52,7 +53,7 @@ fn parse(name: &str) -> SecretName {
 fn set(name: &SecretName, global: &GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::look(global)?;
     let value = read_value(name)?;
-    make_state_dir(&yard.state)?;
+    state_folder::create(&yard.state)?;
     yard.loader.secrets.set(name, &value)?;
     output::note(format!("stored the secret '{name}'"));
     Ok(0)

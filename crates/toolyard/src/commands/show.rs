@@ -8,7 +8,7 @@ use bytes::Bytes;
 use toolyard_engine::Snapshot;
 use toolyard_formats::json;
 use toolyard_protocol::{Error, ErrorKind};
-use toolyard_wire::tool_list::{self, BehaviorDetails};
+use toolyard_wire::tool_list::{self, BehaviorDetails, FileDetails, PermissionDetails};
 
 /// Show one tool (description, limits, schemas, examples) or one resource
 #[derive(clap::Args)]
@@ -70,6 +70,7 @@ fn page(json: &Bytes) -> Result<String, Error> {
     add(format!("version         {}", tool.version.as_deref().unwrap_or("-")));
     add(format!("file            {}", tool.source));
     add(format!("sandbox         {}", tool.sandbox));
+    permissions(&tool.permissions).into_iter().for_each(&mut add);
     add(format!("timeout         {} ms", tool.limits.timeout_ms));
     add(format!("input at most   {} bytes", tool.limits.input));
     add(format!("output at most  {} bytes", tool.limits.output));
@@ -111,6 +112,19 @@ fn page(json: &Bytes) -> Result<String, Error> {
         add(format!("\nproblem: {problem}"));
     }
     Ok(text.trim_end().to_owned())
+}
+
+/// What the tool may use as it is now; nothing for a tool without a sandbox.
+fn permissions(permissions: &PermissionDetails) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !permissions.network.is_empty() {
+        lines.push(format!("network         {}", permissions.network));
+    }
+    for (index, FileDetails { path, access, origin }) in permissions.files.iter().enumerate() {
+        let label = if index == 0 { "files" } else { "" };
+        lines.push(format!("{label:<16}{access:<6}{path}  ({origin})"));
+    }
+    lines
 }
 
 fn behavior(behavior: &BehaviorDetails) -> Vec<String> {

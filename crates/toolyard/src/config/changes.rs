@@ -81,6 +81,7 @@ mod tests {
                     ("audit", "retention") => "\"99d\"".to_owned(),
                     ("sandbox", "level") => "\"landlock\"".to_owned(),
                     ("sandbox", "when_unavailable") => "\"run unconfined\"".to_owned(),
+                    ("prepare", "network") => "\"deny\"".to_owned(),
                     ("state", "dir") => "\"elsewhere\"".to_owned(),
                     ("limits", "timeout") => "\"7s\"".to_owned(),
                     ("limits", "input" | "output") => "7".to_owned(),

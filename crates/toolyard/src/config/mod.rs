@@ -7,6 +7,7 @@ mod changes;
 mod environment;
 mod jobs;
 mod limits;
+mod prepare;
 mod replaced;
 mod resources;
 mod sandbox;
@@ -18,6 +19,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toolyard_formats::doc::{self, DocumentFormat, Fields, Node, Problem};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::beneath::{self, LinkPolicy, ReadError};
 use toolyard_yard::resources::Setup;
 use toolyard_yard::{LoadSettings, SandboxPolicy};
 
@@ -30,6 +32,7 @@ pub struct Config {
     pub cache: cache::Cache,
     pub jobs: jobs::Jobs,
     pub sandbox: sandbox::Sandbox,
+    pub prepare: prepare::Prepare,
     pub state: state::State,
     pub builtin: builtin::Builtin,
     pub resources: resources::Resources,
@@ -44,11 +47,12 @@ impl Config {
         let files = [
             Some(PathBuf::from("/etc/toolyard/toolyard.toml")),
             user.map(|folder| folder.join("toolyard/toolyard.toml")),
-            Some(root.join("toolyard.toml")),
         ];
         for file in files.into_iter().flatten() {
-            config.add_file(&file)?;
+            let opened = beneath::open_regular_anywhere(&file);
+            config.add_file(&file, opened.and_then(|opened| beneath::read_all(opened, doc::MAX_BYTES)))?;
         }
+        config.add_file(&root.join(FILE), read_yard_file(root))?;
         for (name, node) in environment::layers(env)? {
             config.add(&node).map_err(|problem| {
                 let message = format!("the environment variable {name}: {}", problem.message);
@@ -58,13 +62,12 @@ impl Config {
         Ok(config)
     }
 
-    fn add_file(&mut self, file: &Path) -> Result<(), Error> {
-        let bytes = match std::fs::read(file) {
+    fn add_file(&mut self, file: &Path, content: Result<Vec<u8>, ReadError>) -> Result<(), Error> {
+        let bytes = match content {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.is_missing() => return Ok(()),
             Err(error) => {
-                let message = format!("{} cannot be read: {error}", file.display());
-                return Err(Error::new(ErrorKind::Unavailable, message));
+                return Err(Error::new(ErrorKind::Unavailable, format!("{} {error}", file.display())));
             }
         };
         let added = doc::read(DocumentFormat::Toml, &bytes).and_then(|node| self.add(&node));
@@ -89,9 +92,10 @@ impl Config {
 
     /// What decides how tool files are read.
     pub fn load_settings(&self) -> LoadSettings {
-        let sandbox::Sandbox { level, when_unavailable } = self.sandbox;
-        let sandbox_policy = SandboxPolicy { level, when_unavailable };
-        LoadSettings { defaults: self.limits.defaults(), sandbox_policy }
+        let sandbox::Sandbox { level, when_unavailable, allow_home } = self.sandbox;
+        let sandbox_policy = SandboxPolicy { level, when_unavailable, allow_home };
+        let prepare_network = self.prepare.network;
+        LoadSettings { defaults: self.limits.defaults(), sandbox_policy, prepare_network }
     }
 
     /// Sources and limits of the resources.
@@ -109,6 +113,14 @@ impl Config {
     }
 }
 
+/// The configuration file of a yard.
+pub const FILE: &str = "toolyard.toml";
+
+/// Its content: a regular file of the yard itself, because a link could lead to a file that a tool can write.
+pub fn read_yard_file(root: &Path) -> Result<Vec<u8>, ReadError> {
+    beneath::read_all(beneath::open_regular(root, Path::new(FILE), LinkPolicy::Forbid)?, doc::MAX_BYTES)
+}
+
 pub use changes::{Applies, Change};
 pub use environment::unknown_variables;
 pub use server::{Server, parse_listen};
@@ -122,6 +134,7 @@ const SECTIONS: &[(&str, ReadSection)] = &[
     ("cache", |config, fields| config.cache.read(fields)),
     ("jobs", |config, fields| config.jobs.read(fields)),
     ("sandbox", |config, fields| config.sandbox.read(fields)),
+    ("prepare", |config, fields| config.prepare.read(fields)),
     ("state", |config, fields| config.state.read(fields)),
     ("builtin", |config, fields| config.builtin.read(fields)),
     ("resources", |config, fields| config.resources.read(fields)),

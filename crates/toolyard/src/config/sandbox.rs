@@ -10,11 +10,14 @@ pub struct Sandbox {
     /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
     pub when_unavailable: WhenUnavailable,
+    /// Tools may run although the yard is a home folder.
+    pub allow_home: bool,
 }
 
 impl Default for Sandbox {
     fn default() -> Sandbox {
-        Sandbox { level: SandboxLevel::Full, when_unavailable: WhenUnavailable::Refuse }
+        let (level, when_unavailable) = (SandboxLevel::Full, WhenUnavailable::Refuse);
+        Sandbox { level, when_unavailable, allow_home: false }
     }
 }
 
@@ -42,6 +45,7 @@ impl Sandbox {
             }
             None => {}
         }
+        self.allow_home = fields.bool("allow_home").unwrap_or(self.allow_home);
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
@@ -54,6 +58,10 @@ impl Sandbox {
             WhenUnavailable::Refuse => "refuse",
             WhenUnavailable::Run => "run unconfined",
         };
-        vec![("level", view::text(level)), ("when_unavailable", view::text(unavailable))]
+        vec![
+            ("level", view::text(level)),
+            ("when_unavailable", view::text(unavailable)),
+            ("allow_home", Setting::Switch(self.allow_home)),
+        ]
     }
 }

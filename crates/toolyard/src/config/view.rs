@@ -13,6 +13,7 @@ impl ConfigView for Config {
             section("audit", self.audit.settings()),
             section("cache", self.cache.settings()),
             section("sandbox", self.sandbox.settings()),
+            section("prepare", self.prepare.settings()),
             section("state", self.state.settings()),
             section("jobs", self.jobs.settings()),
             section("builtin", self.builtin.settings()),

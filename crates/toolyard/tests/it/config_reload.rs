@@ -217,6 +217,7 @@ fn another(section: &str, key: &str, value: &Value) -> (String, Value) {
         ("audit", "retention", _) => json!("99d"),
         ("sandbox", "level", _) => json!("landlock"),
         ("sandbox", "when_unavailable", _) => json!("run unconfined"),
+        ("prepare", "network", _) => json!("deny"),
         ("state", "dir", _) => json!("elsewhere"),
         ("limits", "timeout", _) => json!("7s"),
         ("limits", "input" | "output", _) => json!(7000),

@@ -71,6 +71,7 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
         warnings,
         notes: Vec::new(),
         sandbox: Sandbox::NotNeeded,
+        permissions: Default::default(),
     })
 }
 

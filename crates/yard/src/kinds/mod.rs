@@ -15,7 +15,7 @@ use crate::tools::{ProcessSpec, ToolReader};
 use std::path::PathBuf;
 use toolyard_engine::Runner;
 use toolyard_formats::doc::Fields;
-use toolyard_protocol::Sandbox;
+use toolyard_protocol::{Permissions, Sandbox};
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_wire::child_io::Contract;
@@ -57,6 +57,7 @@ pub struct Runnable {
     /// What the owner should know, though nothing is wrong.
     pub notes: Vec<String>,
     pub sandbox: Sandbox,
+    pub permissions: Permissions,
 }
 
 const INPUT_SCHEMA: (&str, &str) =

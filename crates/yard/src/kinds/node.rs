@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
         OUTPUT_SCHEMA,
     ],
     read: |fields, reader| {
-        let found = NODE.find(&reader.loader.host, &reader.loader.root);
+        let found = NODE.find(reader.loader.lookup());
         let hint = "entry: [tools/example/script.mjs, argument, …]";
         script(fields, reader, "entry", hint, program(found, "node"))
     },

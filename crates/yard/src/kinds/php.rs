@@ -29,10 +29,10 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
         fields.problem(position, "'php' and 'entry' both name the script", "keep one of them");
         return None;
     }
-    let (host, root) = (&reader.loader.host, &reader.loader.root);
+    let lookup = reader.loader.lookup();
     let found = match binary {
-        Some(name) => PHP.find_named(host, root, name),
-        None => PHP.find(host, root),
+        Some(name) => PHP.find_named(lookup, name),
+        None => PHP.find(lookup),
     };
     let field = if php { "php" } else { "entry" };
     let program = program(found, binary.unwrap_or("php"));

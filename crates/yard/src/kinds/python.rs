@@ -39,8 +39,11 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
     match entry.as_slice() {
         [(text, position)] if is_function(text) => function(fields, reader, text, *position),
         [(text, position)] => {
-            reader.require_literal(fields, text, *position, "the script")?;
-            with_interpreter(fields, reader, entry, Vec::new())
+            let mut warnings = Vec::new();
+            reader.script(fields, &[(*text, *position)], &mut warnings)?;
+            let mut runnable = with_interpreter(fields, reader, entry, Vec::new())?;
+            runnable.warnings.extend(warnings);
+            Some(runnable)
         }
         [(program, _), rest @ ..] if PYTHON.names.contains(program) => {
             with_interpreter(fields, reader, rest.to_vec(), Vec::new())
@@ -117,8 +120,12 @@ impl ToolReader<'_> {
     /// The yard's own virtual environment if it has one, else the machine's Python.
     pub fn python(&self) -> (Program, Vec<String>) {
         let own = self.loader.root.join(".venv/bin/python");
-        let found = if own.is_file() { Some(own) } else { PYTHON.find(&self.loader.host, &self.loader.root) };
+        let found = if own.is_file() { Some(own) } else { self.machine_python() };
         program(found, "python3")
+    }
+
+    pub fn machine_python(&self) -> Option<PathBuf> {
+        PYTHON.find(self.loader.lookup())
     }
 
     /// Modules are found from the yard's root.

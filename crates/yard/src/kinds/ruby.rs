@@ -17,7 +17,7 @@ pub const KIND: Kind = Kind {
         OUTPUT_SCHEMA,
     ],
     read: |fields, reader| {
-        let found = RUBY.find(&reader.loader.host, &reader.loader.root);
+        let found = RUBY.find(reader.loader.lookup());
         let hint = "entry: [tools/example/script.rb, argument, …]";
         script(fields, reader, "entry", hint, program(found, "ruby"))
     },

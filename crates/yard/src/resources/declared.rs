@@ -110,6 +110,11 @@ pub fn load(yard: &Root) -> (Vec<DeclaredResource>, Vec<SourceProblem>) {
             return (found, problems);
         }
     };
+    for name in &names.skipped {
+        let message = "is a symbolic link or not a regular file; resource files are read only as files";
+        let found = problem(&format!("{FOLDER}/{name}"), None, message.to_owned(), None);
+        problems.push(SourceProblem { severity: Severity::Warning, ..found });
+    }
     if names.names.len() > MAX_FILES || names.truncated {
         let message =
             format!("there are more than {MAX_FILES} resource files; only the first {MAX_FILES} are read");

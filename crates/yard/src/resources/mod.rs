@@ -27,6 +27,7 @@ use toolyard_engine::{Engine, Resources, Severity, SourceProblem};
 use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Error, ErrorKind};
 use toolyard_runtimes::builtin::{Group, Selection, Services};
+use toolyard_runtimes::grants::PROTECTED;
 use watcher::FileWatcher;
 
 /// A folder that the owner shares with clients.
@@ -134,8 +135,7 @@ impl Setup {
         }
         // Clients with write access there could add a tool, and so run any code.
         let yard = own(&self.yard);
-        let makes_tools =
-            ["tools", declared::FOLDER, "prompts"].iter().any(|name| path.starts_with(own(&yard.join(name))));
+        let makes_tools = PROTECTED.iter().any(|name| path.starts_with(own(&yard.join(name))));
         let RootAccess { write, delete } = setting.access;
         if (write || delete) && (makes_tools || yard.starts_with(&path)) {
             return Err(format!(

@@ -15,7 +15,7 @@ pub fn read(node: &Node, context: FileContext<'_>) -> Result<Checked, Vec<Proble
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example \"id\": \"word_count\"");
     let kind = ToolReader::kind(&mut fields, "runtime", FileFormat::Manifest);
-    let mut shared = shared_fields::read(&mut fields, "name", SandboxRequest::manifest());
+    let mut shared = shared_fields::read(&mut fields, "name", SandboxRequest::manifest(), &context);
     let mut limits = context.loader.settings().defaults.manifest;
     limits.timeout = default_timeout(shared.timing, limits.timeout);
     shared.env = policy(&mut fields, &mut limits, &mut shared.sandbox_request);

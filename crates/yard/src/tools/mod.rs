@@ -33,7 +33,10 @@ use toolyard_engine::{Candidate, Severity, Snapshot, SourceProblem, ToolLimiter}
 use toolyard_formats::doc::{self, DocumentFormat, Node, Problem};
 use toolyard_protocol::{Behavior, Limits, ToolName};
 use toolyard_runtimes::Host;
+use toolyard_runtimes::beneath::{self, LinkPolicy, ReadError};
+use toolyard_runtimes::grants::Places;
 use toolyard_runtimes::http::Clients;
+use toolyard_runtimes::interpreter::Lookup;
 use toolyard_runtimes::secrets::Secrets;
 use toolyard_sandbox::Launcher;
 use walk::{FileFormat, ToolFile};
@@ -50,12 +53,15 @@ pub struct Defaults {
 pub struct LoadSettings {
     pub defaults: Defaults,
     pub sandbox_policy: SandboxPolicy,
+    /// Environments are prepared with network access.
+    pub prepare_network: bool,
 }
 
 /// Loads the tools and prompts of a yard.
 pub struct Loader {
     pub root: PathBuf,
     pub state: PathBuf,
+    pub places: Arc<Places>,
     pub host: Arc<Host>,
     pub launcher: Arc<Launcher>,
     /// For the files read from now on.
@@ -90,6 +96,29 @@ impl Loaded {
         self
     }
 
+    /// Removes tools that may write the code of a tool: it would run with the permissions of that one.
+    fn refuse_writable_code(&mut self) {
+        let Loaded { candidates, problems, inputs, .. } = self;
+        candidates.retain(|candidate| {
+            let spec = &candidate.entry.spec;
+            let writable = spec.permissions.files.iter().filter(|grant| grant.writable);
+            let writable: Vec<&Path> = writable.map(|grant| Path::new(&grant.path)).collect();
+            if writable.is_empty() {
+                return true;
+            }
+            let is_writable = |file: &PathBuf| writable.iter().any(|folder| file.starts_with(folder));
+            let code = inputs.iter().flat_map(|inputs| inputs.code()).find(is_writable);
+            problems.extend(code.iter().map(|code| SourceProblem {
+                hint: Some("keep code and the folders that tools write apart".to_owned()),
+                ..file_problem(
+                    &spec.source,
+                    format!("it may write {}, which is the code of a tool", code.display()),
+                )
+            }));
+            code.is_none()
+        });
+    }
+
     fn add_prompts(&mut self, packs: Arc<Packs>) {
         self.problems.extend(packs.problems.iter().cloned());
         self.inputs.extend(packs.inputs().cloned());
@@ -116,15 +145,20 @@ impl Loader {
         defaults: Defaults,
         sandbox_policy: SandboxPolicy,
     ) -> Loader {
+        let config = host.var("XDG_CONFIG_HOME").map(PathBuf::from);
+        let config = config.or_else(|| host.home().map(|home| home.join(".config")));
+        let config = config.map(|folder| folder.join("toolyard"));
+        let places = Arc::new(Places::new(root.clone(), state.clone(), host.home(), config));
         let secrets = Arc::new(Secrets::new(&state, &host));
         let (clients, load_cache, limiters) = (Arc::default(), Mutex::default(), Mutex::default());
         let packs = Mutex::default();
         Loader {
             root,
             state,
+            places,
             host,
             launcher,
-            settings: Mutex::new(LoadSettings { defaults, sandbox_policy }),
+            settings: Mutex::new(LoadSettings { defaults, sandbox_policy, prepare_network: true }),
             clients,
             secrets,
             load_cache,
@@ -143,6 +177,11 @@ impl Loader {
 
     pub(crate) fn settings(&self) -> LoadSettings {
         *lock(&self.settings)
+    }
+
+    /// Where interpreters are looked for.
+    pub fn lookup(&self) -> Lookup<'_> {
+        Lookup { host: &self.host, launcher: &self.launcher, places: &self.places }
     }
 
     /// The limiter of a tool: that of its earlier version while the declared limits are equal.
@@ -173,6 +212,7 @@ impl Loader {
         let found = walk::tool_files(&self.root);
         let mut loaded =
             load_cache.load(&self.root, found, changes, |file, recorder| self.read_file(file, recorder));
+        loaded.refuse_writable_code();
         loaded.add_prompts(self.load_packs(changes));
         // A limiter that no tool and no running call holds belongs to a removed tool.
         lock(&self.limiters).retain(|_, (_, limiter)| Arc::strong_count(limiter) > 1);
@@ -200,13 +240,16 @@ impl Loader {
     }
 
     fn read_file(&self, file: &ToolFile, recorder: &InputRecorder) -> FileResult {
-        let bytes = match read_bounded(&self.root.join(&file.path)) {
+        let bytes = match read_bounded(&self.root, &file.path) {
             Ok(bytes) => bytes,
-            Err(what) => {
-                if !self.root.join(&file.path).exists() {
+            Err(error) => {
+                if error.is_missing() {
                     recorder.missing(self.root.join(&file.path));
                 }
-                return FileResult::failed(recorder.take(), vec![file_problem(&file.source, what)]);
+                return FileResult::failed(
+                    recorder.take(),
+                    vec![file_problem(&file.source, error.to_string())],
+                );
             }
         };
         self.read_bytes(file, &bytes, recorder)
@@ -257,13 +300,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Checks the size first, so that an oversized file is not read into memory.
-pub(crate) fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
-    let size = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
-    if size > doc::MAX_BYTES as u64 {
-        return Err(format!("the file has {size} bytes; at most {} are read", doc::MAX_BYTES));
-    }
-    std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+/// A regular file of the yard, within bounds. Links are not followed: they could lead out of the yard, or to a
+/// file that a tool can write.
+pub(crate) fn read_bounded(root: &Path, path: &Path) -> Result<Vec<u8>, ReadError> {
+    beneath::read_all(beneath::open_regular(root, path, LinkPolicy::Forbid)?, doc::MAX_BYTES)
 }
 
 pub(crate) fn located_problem(source: &str, problem: Problem) -> SourceProblem {

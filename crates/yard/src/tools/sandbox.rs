@@ -1,23 +1,27 @@
 //! The sandbox a tool asks for in its file: `sandbox:` in both formats, and `policy` of a manifest.
 
 use super::ToolReader;
-use std::path::{Component, Path, PathBuf};
+use super::tool_reader::FileContext;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use toolyard_formats::doc::{Fields, Node, Position, Value};
-use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxRequest};
+use toolyard_protocol::Permissions;
+use toolyard_runtimes::command::Program;
+use toolyard_runtimes::grants::Refusal;
+use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
 use toolyard_sandbox::SandboxLevel;
 use toolyard_sandbox::proxy::HostRules;
 
 /// `sandbox: none`, or a map of what is needed.
-pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>) {
+pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>, context: &FileContext<'_>) {
     let Some(node) = fields.take("sandbox") else { return };
     request.is_declared = true;
     match &node.value {
         Value::Text(text) if text == "none" => request.is_disabled = true,
         Value::Map(_) => match Fields::open(node, "sandbox") {
             Ok(mut map) => {
-                read_map(request, &mut map);
+                read_map(request, &mut map, context);
                 fields.close(map);
             }
             Err(problem) => fields.problems.push(problem),
@@ -29,15 +33,16 @@ pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>) {
     }
 }
 
-fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>) {
+fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>, context: &FileContext<'_>) {
     if let Some(node) = map.take("network")
         && let Some(network) = network(map, node)
     {
         request.network = network;
     }
     if let Some(mut fs) = map.map("fs") {
-        request.read.extend(paths(&mut fs, "read"));
-        request.write.extend(paths(&mut fs, "write"));
+        request.read.extend(paths(&mut fs, "read", context));
+        request.write.extend(paths(&mut fs, "write", context));
+        refuse_nested(&mut fs, request, &context.loader.root);
         map.close(fs);
     }
     request.memory = map.integer("memory", 1 << 20..=1 << 40).or(request.memory);
@@ -76,6 +81,16 @@ impl ToolReader<'_> {
             ));
         }
         let policy = self.loader.settings().sandbox_policy;
+        if let Some(home) = self.loader.places.home_in(&self.loader.root).filter(|_| !policy.allow_home) {
+            let what = format!(
+                "the yard holds the home folder {}, which its tools could read as a whole",
+                home.display()
+            );
+            let hint =
+                "move the yard to a folder of its own, or write [sandbox] allow_home = true in toolyard.toml";
+            fields.problem(fields.position, what, hint);
+            return None;
+        }
         let machine = self.loader.launcher.sandbox_level().min(policy.level);
         let Some(why) = request.unsupported_reason(machine) else { return Some((machine, Vec::new())) };
         if policy.when_unavailable == WhenUnavailable::Run {
@@ -86,6 +101,40 @@ impl ToolReader<'_> {
         fields.problem(fields.position, format!("the tool cannot be sandboxed on this machine: {why}"), hint);
         None
     }
+
+    /// Says which declared paths are missing, and which lie outside the yard.
+    pub fn remark_on_grants(&self, warnings: &mut Vec<String>, notes: &mut Vec<String>) {
+        let root = &self.loader.root;
+        for (path, writable) in self.shared.sandbox_request.paths() {
+            if !root.join(path).starts_with(root) {
+                let how = if writable { "write" } else { "read" };
+                notes.push(format!("it may {how} {}, which is outside the yard", path.display()));
+            }
+            if self.loader.places.open(path, writable).is_err() {
+                self.track(path);
+                warnings.push(format!(
+                    "the path {path:?} under 'sandbox.fs' does not exist; calls fail until it does"
+                ));
+            }
+        }
+    }
+
+    pub fn sandbox_builder(&self, level: SandboxLevel) -> SandboxBuilder {
+        let (sandbox_request, places) = (self.shared.sandbox_request.clone(), self.loader.places.clone());
+        SandboxBuilder { sandbox_request, level, places }
+    }
+
+    /// What a run would get now.
+    pub fn permissions(&self, builder: &SandboxBuilder, program: &Program) -> Permissions {
+        match program {
+            Program::Named(name) => {
+                let found = self.loader.host.program(name, &self.loader.root);
+                builder.permissions(found.as_deref(), None)
+            }
+            Program::Resolved { path, .. } => builder.permissions(Some(path), None),
+            Program::Prepared(environment) => builder.permissions(None, Some(environment.folder())),
+        }
+    }
 }
 
 /// The sandbox settings of the whole yard.
@@ -94,11 +143,14 @@ pub struct SandboxPolicy {
     /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
     pub when_unavailable: WhenUnavailable,
+    /// Tools may run although the yard is a home folder or contains one.
+    pub allow_home: bool,
 }
 
 impl Default for SandboxPolicy {
     fn default() -> SandboxPolicy {
-        SandboxPolicy { level: SandboxLevel::Full, when_unavailable: WhenUnavailable::Refuse }
+        let (level, when_unavailable) = (SandboxLevel::Full, WhenUnavailable::Refuse);
+        SandboxPolicy { level, when_unavailable, allow_home: false }
     }
 }
 
@@ -145,16 +197,36 @@ fn network<'n>(fields: &mut Fields<'n>, node: &'n Node) -> Option<NetworkPolicy>
     }
 }
 
-/// Reads a list of paths; those that would expose whole system folders are refused.
-fn paths(fields: &mut Fields<'_>, name: &'static str) -> Vec<PathBuf> {
+/// Reads a list of paths and opens each as a call would, so that one that is refused is known at once.
+fn paths(fields: &mut Fields<'_>, name: &'static str, context: &FileContext<'_>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for (text, position) in fields.texts(name).unwrap_or_default() {
-        match checked_path(text) {
-            Ok(path) => paths.push(path),
-            Err(what) => refuse(fields, position, text, what),
+        if text.is_empty() || text.contains('\0') {
+            refuse(fields, position, text, "is empty or holds a NUL character");
+            continue;
+        }
+        match context.loader.places.open(Path::new(text), name == "write") {
+            Err(Refusal::Because(why)) => {
+                context.recorder.add(context.loader.root.join(text));
+                refuse(fields, position, text, &why);
+            }
+            Ok(_) | Err(Refusal::Missing) => paths.push(PathBuf::from(text)),
         }
     }
     paths
+}
+
+/// Inside a folder that the tool may write, it could move another granted path away and put a link there.
+fn refuse_nested(fields: &mut Fields<'_>, request: &SandboxRequest, root: &Path) {
+    let place = |path: &PathBuf| root.join(path).components().collect::<PathBuf>();
+    for outer in &request.write {
+        let nested =
+            |inner: &&PathBuf| place(inner) != place(outer) && place(inner).starts_with(place(outer));
+        if let Some((inner, _)) = request.paths().find(|(inner, _)| nested(inner)) {
+            let what = format!("lies in {outer:?}, which the tool may write already");
+            refuse(fields, fields.position, &inner.to_string_lossy(), &what);
+        }
+    }
 }
 
 fn refuse(fields: &mut Fields<'_>, position: Position, text: &str, what: &str) {
@@ -163,23 +235,4 @@ fn refuse(fields: &mut Fields<'_>, position: Position, text: &str, what: &str) {
         format!("the path {text:?} {what}"),
         "name the folders and files that the tool really needs",
     );
-}
-
-fn checked_path(text: &str) -> Result<PathBuf, &'static str> {
-    let path = Path::new(text);
-    if text.is_empty() || text.contains('\0') {
-        return Err("is empty or holds a NUL character");
-    }
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err("contains '..'");
-    }
-    let forbidden = ["/", "/proc", "/sys", "/dev", "/etc", "/root", "/home", "/var", "/run", "/boot"];
-    if forbidden.iter().any(|whole| path == Path::new(whole)) {
-        return Err("would expose too much");
-    }
-    let kernel = ["/proc", "/sys", "/dev"];
-    if kernel.iter().any(|tree| path.starts_with(tree)) {
-        return Err("belongs to the kernel");
-    }
-    Ok(path.to_owned())
 }

@@ -26,11 +26,13 @@ pub fn compile(
     }
     let bundled = bundle(node, source, &mut |path| {
         recorder.add(root.join(path));
-        let node = read(root, path);
-        if node.is_err() && !root.join(path).exists() {
-            recorder.missing(root.join(path));
-        }
-        node
+        let bytes = super::read_bounded(root, Path::new(path)).map_err(|error| {
+            if error.is_missing() {
+                recorder.missing(root.join(path));
+            }
+            FileError(error.to_string())
+        })?;
+        read(&bytes, path)
     })?;
     let schema = Schema::compile(&bundled.json).map_err(|what| Problem::new(node.position, what))?;
     Ok(Compiled {
@@ -40,16 +42,9 @@ pub fn compile(
     })
 }
 
-/// Paths are already free of `..`; a symbolic link could still point outside the yard.
-fn read(root: &Path, path: &str) -> Result<Node, FileError> {
-    let full = std::fs::canonicalize(root.join(path))
-        .map_err(|error| FileError(format!("cannot be read: {error}")))?;
-    if !full.starts_with(root) {
-        return Err(FileError("lies outside the yard".to_owned()));
-    }
-    let bytes = super::read_bounded(&full).map_err(FileError)?;
+fn read(bytes: &[u8], path: &str) -> Result<Node, FileError> {
     let yaml = path.ends_with(".yaml") || path.ends_with(".yml");
     let format = if yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
-    doc::read(format, &bytes)
+    doc::read(format, bytes)
         .map_err(|problem| FileError(format!("is broken at {}: {}", problem.position, problem.message)))
 }

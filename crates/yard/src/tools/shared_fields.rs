@@ -2,6 +2,7 @@
 
 use super::sandbox;
 use super::secrets;
+use super::tool_reader::FileContext;
 use std::time::Duration;
 use toolyard_formats::doc::{Fields, Node, Value};
 use toolyard_protocol::secret::VARIABLE_PREFIX;
@@ -35,8 +36,9 @@ pub fn read(
     fields: &mut Fields<'_>,
     title_field: &'static str,
     mut sandbox_request: SandboxRequest,
+    context: &FileContext<'_>,
 ) -> SharedFields {
-    sandbox::read(&mut sandbox_request, fields);
+    sandbox::read(&mut sandbox_request, fields, context);
     let about = About {
         title: fields.text(title_field).map(str::to_owned),
         description: fields.text("description").map(str::to_owned),

@@ -16,7 +16,6 @@ use toolyard_formats::template::{Target, Template};
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{CacheKey, ExposedName, Limits, ToolName, ToolSpec};
 use toolyard_runtimes::command::{CommandRunner, Program, protocol_sandbox};
-use toolyard_runtimes::sandbox_builder::SandboxBuilder;
 use toolyard_wire::child_io::Contract;
 
 /// An argument longer than this is not taken for a path.
@@ -153,7 +152,7 @@ impl ToolReader<'_> {
         let Loader { root, host, launcher, .. } = self.loader;
         self.reject_templated_code(fields, &process)?;
         self.reject_duplicate_variable(fields)?;
-        let (level, notes) = self.sandbox_level(fields)?;
+        let (level, mut notes) = self.sandbox_level(fields)?;
         let sandbox = protocol_sandbox(level);
         let (arguments, mut files) = self.arguments(fields, process.arguments)?;
         files.extend(process.files);
@@ -172,6 +171,9 @@ impl ToolReader<'_> {
                 .map(|name| format!("the variable '{name}' is to be passed on but is not set")),
         );
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
+        self.remark_on_grants(&mut warnings, &mut notes);
+        let sandbox_builder = self.sandbox_builder(level);
+        let permissions = self.permissions(&sandbox_builder, &process.program);
         let runner = Box::new(CommandRunner {
             launcher: launcher.clone(),
             host: host.clone(),
@@ -183,14 +185,9 @@ impl ToolReader<'_> {
             secret_bindings: self.shared.secrets.clone(),
             secrets: self.loader.secrets.clone(),
             contract: process.contract,
-            sandbox_builder: SandboxBuilder {
-                sandbox_request: self.shared.sandbox_request.clone(),
-                level,
-                root: root.clone(),
-                state: self.loader.state.clone(),
-            },
+            sandbox_builder,
         });
-        Some(Runnable { runner, files, warnings, notes, sandbox })
+        Some(Runnable { runner, files, warnings, notes, sandbox, permissions })
     }
 
     /// The arguments as templates, and the files of the yard among them.
@@ -374,6 +371,7 @@ impl ToolReader<'_> {
             limits: parts.limits,
             behavior,
             sandbox: runnable.sandbox,
+            permissions: runnable.permissions,
             examples,
             digest,
             input_schema,

@@ -19,7 +19,7 @@ pub fn read(node: &Node, context: FileContext<'_>) -> Result<Checked, Vec<Proble
     let mut fields = Fields::open(node, "").map_err(|problem| vec![problem])?;
     let id = fields.required_text("id", "give the tool a name, for example id: word_count");
     let kind = ToolReader::kind(&mut fields, "kind", FileFormat::Toolpack);
-    let mut shared = shared_fields::read(&mut fields, "title", SandboxRequest::pack());
+    let mut shared = shared_fields::read(&mut fields, "title", SandboxRequest::pack(), &context);
     shared.env = shared_fields::env(&mut fields, "env");
     let mut limits = context.loader.settings().defaults.pack;
     limits.timeout = timeout(&mut fields, "timeoutMs", default_timeout(shared.timing, limits.timeout));

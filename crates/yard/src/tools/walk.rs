@@ -1,6 +1,6 @@
 //! Finds tool files below `tools/`, in sorted order, within bounds.
 
-use super::file_problem;
+use super::{file_problem, warning};
 use std::path::{Path, PathBuf};
 use toolyard_engine::SourceProblem;
 
@@ -35,8 +35,14 @@ pub struct FoundFiles {
 pub fn tool_files(root: &Path) -> FoundFiles {
     let mut found = FoundFiles::default();
     let tools = Path::new("tools");
-    if root.join(tools).exists() {
-        visit(root, tools, 0, &mut found);
+    match std::fs::symlink_metadata(root.join(tools)) {
+        Ok(meta) if meta.is_symlink() => {
+            found
+                .problems
+                .push(file_problem("tools", "is a symbolic link, which is not followed".to_owned()));
+        }
+        Ok(_) => visit(root, tools, 0, &mut found),
+        Err(_) => {}
     }
     found.files.sort_by(|a, b| a.path.cmp(&b.path));
     if found.files.len() > MAX_FILES {
@@ -74,11 +80,19 @@ fn visit(root: &Path, folder: &Path, depth: usize, found: &mut FoundFiles) {
             } else {
                 visit(root, &path, depth + 1, found);
             }
-        } else if kind.is_file()
-            && let Some(format) = format_of(name)
-            && found.files.len() <= MAX_FILES
-        {
-            found.files.push(ToolFile { source: path.to_string_lossy().into_owned(), path, format });
+        } else if let Some(format) = format_of(name).filter(|_| found.files.len() <= MAX_FILES) {
+            let source = path.to_string_lossy().into_owned();
+            if kind.is_file() {
+                found.files.push(ToolFile { source, path, format });
+            } else {
+                let what = if kind.is_symlink() { "a symbolic link" } else { "not a regular file" };
+                found
+                    .problems
+                    .push(warning(&source, format!("is {what}; tool files are read only as files")));
+            }
+        } else if kind.is_symlink() && !is_ignored(name) && root.join(&path).is_dir() {
+            let message = "is a symbolic link to a folder, which is not searched for tools".to_owned();
+            found.problems.push(warning(&path.to_string_lossy(), message));
         }
     }
 }

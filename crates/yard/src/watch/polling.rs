@@ -51,5 +51,5 @@ impl Polling {
 
 /// The file is small, and its stamp would not show a second change within the granularity of its times.
 fn content(config: Option<&Path>) -> Option<Vec<u8>> {
-    config.and_then(|config| read_bounded(config).ok())
+    config.and_then(|config| read_bounded(config.parent()?, Path::new(config.file_name()?)).ok())
 }

@@ -157,7 +157,7 @@ fn what_is_wrong_with_a_spec_is_told_with_its_place() {
         ("messages: [{text: '{% if %}'}]", "1:19", "invalid template"),
         ("messages: [{image: ../../../secret.png}]", "1:20", "lies outside the folder"),
         ("messages: [{image: /etc/passwd}]", "1:20", "lies outside the folder"),
-        ("messages: [{image: leak.png}]", "1:20", "points outside the yard"),
+        ("messages: [{image: leak.png}]", "1:20", "is a symbolic link"),
         ("messages: [{image: none.png}]", "1:20", "cannot be read"),
         ("messages: [{image: x.v1.md}]", "1:20", "type of the image"),
         ("messages: [{image: {base64: '!', mimeType: a/b}}]", "1:29", "not valid base64"),

@@ -18,10 +18,13 @@ pub struct Names {
     pub names: Vec<(String, bool)>,
     /// There are more.
     pub truncated: bool,
+    /// What is neither a file nor a folder, a few of them.
+    pub skipped: Vec<String>,
 }
 
 /// Names of one folder that are held in memory; the rest comes with later pages.
 const MAX_NAMES: usize = 4096;
+const MAX_SKIPPED: usize = 100;
 /// Entries of one folder that are read.
 const MAX_SCANNED: usize = 200_000;
 /// Entries that one page visits.
@@ -47,12 +50,16 @@ impl Root {
         // The /proc path refers to the open folder itself, whatever its name is now.
         let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
         let mut least = BinaryHeap::new();
-        let mut truncated = false;
+        let (mut truncated, mut skipped) = (false, Vec::new());
         for entry in std::fs::read_dir(path).map_err(RootError::of)?.take(MAX_SCANNED) {
             let entry = entry.map_err(RootError::of)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             let Ok(kind) = entry.file_type() else { continue };
-            if check_name(&name).is_err() || !(kind.is_dir() || kind.is_file()) || !wanted(&name) {
+            if check_name(&name).is_err() || !wanted(&name) {
+                continue;
+            }
+            if !kind.is_dir() && !kind.is_file() {
+                skipped.extend((skipped.len() < MAX_SKIPPED).then_some(name));
                 continue;
             }
             least.push((name, kind.is_dir()));
@@ -61,7 +68,7 @@ impl Root {
                 truncated = true;
             }
         }
-        Ok(Names { names: least.into_sorted_vec(), truncated })
+        Ok(Names { names: least.into_sorted_vec(), truncated, skipped })
     }
 }
 
@@ -84,7 +91,7 @@ impl PageBuilder<'_> {
         after: &[String],
     ) -> Result<bool, RootError> {
         let first = after.first().map(String::as_str);
-        let Names { names, truncated } =
+        let Names { names, truncated, .. } =
             self.root.names(folder, |name| first.is_none_or(|first| name >= first))?;
         for (name, is_folder) in names {
             let inner = if first == Some(name.as_str()) { &after[1..] } else { &[] };
