@@ -56,7 +56,7 @@ pub use resource::{
 };
 pub use secret::SecretName;
 pub use spec::{
-    About, Annotations, Behavior, Example, Expect, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
+    About, Annotations, Behavior, Example, Expect, Guarded, Limits, Rate, Retry, Sandbox, ToolSpec, Version,
 };
 pub use time::Timestamp;
 pub use timing::Timing;

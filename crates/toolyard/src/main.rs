@@ -15,6 +15,7 @@ mod remote;
 mod state;
 mod terminal;
 mod terminal_caller;
+mod token;
 mod wiring;
 
 use clap::Parser;

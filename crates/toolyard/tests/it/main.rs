@@ -52,6 +52,7 @@ mod secrets;
 mod sockets;
 mod streams;
 mod support;
+mod token;
 mod trees;
 mod usage;
 mod values;

@@ -32,9 +32,9 @@ pub(crate) async fn handle(app: &App, request: Request<Body>) -> Response {
     }
 }
 
-/// Authentication adds the identity to the extensions; without it every client is local.
-pub(super) fn identity(extensions: &Extensions) -> Identity {
-    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
+/// The identity that the HTTP entry point added.
+pub(crate) fn identity(extensions: &Extensions) -> Identity {
+    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous)
 }
 
 async fn post(mcp: &Arc<Mcp>, headers: &HeaderMap, identity: Identity, body: Body, limit: usize) -> Response {
