@@ -6,7 +6,6 @@ use crate::output;
 use crate::remote::{Remote, RemoteCall};
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;

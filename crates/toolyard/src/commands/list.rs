@@ -3,7 +3,6 @@
 use crate::output;
 use crate::remote::Remote;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind, Sandbox, ToolSpec};
 use toolyard_wire::tool_list::{self, ToolRow};

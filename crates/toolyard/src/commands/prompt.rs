@@ -4,7 +4,6 @@ use crate::output;
 use crate::remote::Remote;
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use std::sync::Arc;
 use toolyard_engine::{Prompts, Registry, RequestContext};
 use toolyard_formats::json;

@@ -6,7 +6,6 @@ use crate::remote::Remote;
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
-use reqwest::Url;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolyard_engine::resources::not_found;

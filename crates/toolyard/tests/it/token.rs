@@ -71,9 +71,8 @@ fn a_guarded_tool_needs_the_token_on_every_way_in() {
                 for path in [format!("/mcp/tool/{tool}"), format!("/v1/tools/{tool}")] {
                     let refused = post(&server, &path, wrong.as_deref(), &json!({}));
                     assert_eq!(refused.status, 403, "{path}: {refused:?}");
-                    let error = &refused.json()["error"];
-                    assert_eq!(error["error_type"], "PermissionError", "{error}");
-                    assert!(error["error_message"].as_str().unwrap().contains(why), "{error}");
+                    let error = refused.json()["error"].to_string();
+                    assert!(error.contains("forbidden") && error.contains(why), "{error}");
                 }
                 let result = &call_mcp(&server, wrong.as_deref(), tool)["result"];
                 assert_eq!(result["isError"], true, "{result}");
@@ -152,7 +151,7 @@ fn jobs_of_the_owner_are_hidden_from_others_and_those_of_others_are_not_hidden_f
         headers.extend(value.as_deref().map(|value| ("authorization", value)));
         headers.push(("idempotency-key", "k"));
         let accepted = server.client().send("POST", "/v1/tools/plain", &headers, b"{}");
-        accepted.json()["meta"]["job"]["id"].as_str().unwrap().to_owned()
+        accepted.json()["meta"]["job_id"].as_str().unwrap().to_owned()
     };
     let (own, other) = (run(Some(&token)), run(None));
     assert_ne!(own, other, "keys of different callers are different");
@@ -192,7 +191,9 @@ fn with_all_every_request_needs_the_token_and_with_off_none_does() {
         let token = token(&yard);
         assert_eq!(post(&server, &format!("/mcp/tool/{tool}"), Some(&token), &json!({})).status, 200);
         for path in ["/mcp", "/sse", "/ws", "/v1/tools", "/mcp/discover", "/nothing"] {
-            assert_eq!(server.get(path).status == 401, policy == "all", "{path}");
+            let mut client = server.client();
+            client.write("GET", path, &[], b"").unwrap();
+            assert_eq!(client.head().unwrap().status == 401, policy == "all", "{path}");
         }
         assert_eq!(server.stderr().contains("has the rights of the yard's owner"), policy == "off");
     }
@@ -305,5 +306,4 @@ fn a_tool_cannot_call_the_server_through_the_proxy() {
     // The positive control: without a server of its own in between, the same rule lets the tool through.
     let (ran, envelope) = yard.call("loop", &json!({}));
     assert!(envelope.to_string().contains("\\\"status\\\":\\\"ok\\\""), "{ran:?}");
-    let _ = Client::connect(&server.address);
 }
