@@ -52,6 +52,7 @@ mod secrets;
 mod sockets;
 mod streams;
 mod support;
+mod terminal_text;
 mod token;
 mod trees;
 mod usage;
