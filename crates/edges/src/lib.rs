@@ -14,4 +14,4 @@ mod v1;
 
 pub use in_process::InProcess;
 pub use mcp::{Mcp, McpOptions, Services, serve_framed, serve_stdio};
-pub use server::{Options, serve};
+pub use server::{Auth, Options, TokenPolicy, serve};

@@ -1,10 +1,12 @@
 //! Plain HTTP routes: tool calls (a POST that returns a result envelope), discovery and prompt texts.
 
-use crate::routes::Routes;
+use crate::mcp::identity;
+use crate::routes::{self, Routes};
 use crate::server::App;
 use crate::v1;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +17,7 @@ use toolyard_wire::framed_dialect;
 
 pub fn routes(app: Arc<App>) -> Routes {
     Routes::new()
-        .get("/healthz", healthz)
+        .get(routes::HEALTH, healthz)
         .get("/mcp/discover", discover)
         .get("/mcp/prompt/{domain}/{name}/{major}", prompt)
         .post("/mcp/tool/{name}", call_tool)
@@ -71,14 +73,15 @@ async fn call_tool(State(app): State<Arc<App>>, Path(name): Path<String>, reques
     let (parts, body) = request.into_parts();
     let body = v1::read(body, app.options.max_body).await;
     let outcome = match body.and_then(v1::arguments) {
-        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts.headers), &NoopCaller).await,
+        Ok(arguments) => app.engine.run(call(&app, name, arguments, &parts), &NoopCaller).await,
         Err(error) => Outcome::failure(app.engine.redact_error(error)),
     };
     respond(&outcome)
 }
 
-fn call(app: &App, tool: String, arguments: Payload, headers: &HeaderMap) -> Call {
-    Call { trace: v1::trace(headers), ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
+fn call(app: &App, tool: String, arguments: Payload, parts: &Parts) -> Call {
+    let (identity, trace) = (identity(&parts.extensions), v1::trace(&parts.headers));
+    Call { identity, trace, ..Call::new(app.engine.call_id(), tool, arguments, Edge::Http) }
 }
 
 fn respond(outcome: &Outcome) -> Response {

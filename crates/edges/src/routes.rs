@@ -17,6 +17,8 @@ pub(crate) const MCP: &str = "/mcp";
 pub(crate) const SSE: &str = "/sse";
 pub(crate) const MESSAGES: &str = "/messages";
 pub(crate) const WEB_SOCKET: &str = "/ws";
+/// Answered without the token.
+pub(crate) const HEALTH: &str = "/healthz";
 
 /// The methods of [`MCP`].
 pub(crate) const MCP_METHODS: &str = "POST, GET, DELETE";

@@ -6,7 +6,7 @@ use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
 use crate::{routes, v1};
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use toolyard_engine::Engine;
-use toolyard_protocol::{Error, ErrorKind};
+use toolyard_protocol::{Error, ErrorKind, Identity};
 use tracing::warn;
 
 /// Target of the log events about connections and requests.
@@ -50,6 +50,50 @@ pub struct Options {
     pub ping: Duration,
     /// How long running calls may continue after the stop signal.
     pub drain: Duration,
+    pub auth: Auth,
+}
+
+/// Who may use the server: the yard's token tells its owner from other users and programs of this machine.
+#[derive(Clone)]
+pub struct Auth {
+    pub policy: TokenPolicy,
+    pub token: String,
+}
+
+/// What an HTTP client needs the yard's token for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenPolicy {
+    /// For guarded tools.
+    Guarded,
+    /// For everything but `/healthz`.
+    All,
+    /// For nothing: every client has the rights of the owner.
+    Off,
+}
+
+impl Auth {
+    /// The caller of a request; `None` when it needs the token and has sent none or another one.
+    fn identify(&self, headers: &HeaderMap) -> Option<Identity> {
+        if self.policy == TokenPolicy::Off || self.has_token(headers) {
+            return Some(Identity::local());
+        }
+        (self.policy == TokenPolicy::Guarded).then(Identity::anonymous)
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return false };
+        let Some((scheme, token)) = value.as_bytes().split_at_checked(7) else { return false };
+        // In constant time, so that the time taken tells nothing about the token.
+        let different = token.iter().zip(self.token.as_bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        scheme.eq_ignore_ascii_case(b"bearer ") && token.len() == self.token.len() && different == 0
+    }
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("policy", &self.policy).finish_non_exhaustive()
+    }
 }
 
 /// The state shared by request handlers.
@@ -189,12 +233,17 @@ impl HttpService {
 
     pub(crate) async fn handle(
         self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         upgrade_slot: UpgradeSlot,
         connection: Arc<Connection>,
     ) -> Result<Response, Infallible> {
         if let Some(refused) = reject_non_local(&request) {
             return Ok(refused);
+        }
+        match self.app.options.auth.identify(request.headers()) {
+            Some(identity) => drop(request.extensions_mut().insert(identity)),
+            None if request.uri().path() == routes::HEALTH => {}
+            None => return Ok(needs_token(request.uri().path())),
         }
         let response = match request.uri().path() {
             routes::MCP => mcp::handle(&self.app, request.map(Body::new), &connection).await,
@@ -271,6 +320,14 @@ fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     warn!(target: TARGET, host = host.as_deref(), origin = origin.as_deref(), "request refused: {what}");
     let error = Error::new(ErrorKind::Forbidden, what).hint("call the server by a name of this machine");
     Some(routes::refuse(request.uri().path(), error))
+}
+
+fn needs_token(path: &str) -> Response {
+    let error = Error::new(ErrorKind::Unauthenticated, "every request to this server needs the yard's token")
+        .hint("send the header 'Authorization: Bearer TOKEN'; 'toolyard token' prints the token");
+    let mut response = routes::refuse(path, error);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
 fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> {

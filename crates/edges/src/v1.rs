@@ -1,14 +1,16 @@
 //! `/v1/`: calls, batches, jobs and events for programs, such as `toolyard --url`.
 
 use crate::limits;
-use crate::mcp::words;
+use crate::mcp::{identity, words};
 use crate::query::Query;
 use crate::routes::Routes;
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use toolyard_engine::jobs::Jobs;
@@ -34,6 +36,17 @@ pub struct V1 {
 }
 
 type Shared = State<Arc<V1>>;
+
+/// The caller of a request.
+struct Caller(Identity);
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Infallible> {
+        Ok(Caller(identity(&parts.extensions)))
+    }
+}
 
 pub fn routes(v1: V1) -> Routes {
     Routes::new()
@@ -72,8 +85,9 @@ async fn call_tool(State(v1): Shared, Path(name): Path<String>, request: Request
         let arguments = arguments(read(body, v1.max_body).await?)?;
         let (wait, idempotency_key) = (wait(&parts.headers), key(&parts.headers)?);
         let trace = trace(&parts.headers);
+        let identity = identity(&parts.extensions);
         let call = Call::new(v1.engine.call_id(), name, arguments, Edge::Http);
-        Ok(Call { wait, idempotency_key, trace, ..call })
+        Ok(Call { identity, wait, idempotency_key, trace, ..call })
     };
     match called.await {
         Ok(call) => outcome_response(&v1.engine.run(call, &NoopCaller).await),
@@ -85,7 +99,7 @@ async fn run_batch(State(v1): Shared, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let ran = async {
         let batch::Request { batch, conversation } = batch::read(read(body, v1.max_body).await?)?;
-        let identity = Identity::local();
+        let identity = identity(&parts.extensions);
         let trace = trace(&parts.headers);
         let context = RequestContext { identity: &identity, edge: Edge::Http, trace, caller: &NoopCaller };
         let outcomes = v1.engine.run_batch(&batch, context, v1.resources.as_ref()).await?;
@@ -94,9 +108,9 @@ async fn run_batch(State(v1): Shared, request: Request) -> Response {
     ran.await.map_or_else(|error| error_response(v1.engine.redact_error(error)), ok_response)
 }
 
-async fn list_jobs(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
+async fn list_jobs(State(v1): Shared, Caller(identity): Caller, RawQuery(query): RawQuery) -> Response {
     let listed = async {
-        let filter = job_filter(Query::parse(query.as_deref())?)?;
+        let filter = job_filter(Query::parse(query.as_deref())?, &identity)?;
         let limit = filter.limit;
         let found = open_jobs(&v1)?.list(filter).await?;
         let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
@@ -105,10 +119,10 @@ async fn list_jobs(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
     listed.await.map_or_else(error_response, ok_response)
 }
 
-fn job_filter(mut query: Query) -> Result<JobFilter, Error> {
+fn job_filter(mut query: Query, identity: &Identity) -> Result<JobFilter, Error> {
     let before = query.text("before").map(|text| parse_id(&text)).transpose()?;
     let filter = JobFilter {
-        identity: Some(Identity::local()),
+        identity: identity.visible(),
         states: query.list("state", JobState::parse)?,
         tool: query.text("tool"),
         before,
@@ -119,28 +133,33 @@ fn job_filter(mut query: Query) -> Result<JobFilter, Error> {
     Ok(filter)
 }
 
-async fn show_job(State(v1): Shared, Path(id): Path<String>, RawQuery(query): RawQuery) -> Response {
+async fn show_job(
+    State(v1): Shared,
+    Caller(identity): Caller,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
     let found = async {
         let mut query = Query::parse(query.as_deref())?;
         let wait = query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0);
         query.finish(&["wait_ms"])?;
         let id = parse_id(&id)?;
-        let job = open_jobs(&v1)?.wait(id, &Identity::local(), Duration::from_millis(wait)).await?;
+        let job = open_jobs(&v1)?.wait(id, &identity, Duration::from_millis(wait)).await?;
         Ok(jobs::write_job(&job))
     };
     found.await.map_or_else(error_response, ok_response)
 }
 
-async fn cancel_job(State(v1): Shared, Path(id): Path<String>) -> Response {
+async fn cancel_job(State(v1): Shared, Caller(identity): Caller, Path(id): Path<String>) -> Response {
     let cancelled = async {
-        let (id, identity, jobs) = (parse_id(&id)?, Identity::local(), open_jobs(&v1)?);
+        let (id, jobs) = (parse_id(&id)?, open_jobs(&v1)?);
         jobs.cancel(id, &identity).await?;
         Ok(jobs::write_job(&jobs.get(id, &identity).await?))
     };
     cancelled.await.map_or_else(error_response, ok_response)
 }
 
-async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
+async fn read_events(State(v1): Shared, Caller(identity): Caller, RawQuery(query): RawQuery) -> Response {
     let page = async {
         let mut query = Query::parse(query.as_deref())?;
         let wait = Duration::from_millis(query.number("wait_ms", MAX_WAIT_MS)?.unwrap_or(0));
@@ -159,7 +178,7 @@ async fn read_events(State(v1): Shared, RawQuery(query): RawQuery) -> Response {
             events.wait(page.cursor, wait).await?;
             page = events.read(EventQuery { after: Some(page.cursor), ..event_query }).await?;
         }
-        let visible = service.visible_events(page.events, &Identity::local()).await?;
+        let visible = service.visible_events(page.events, &identity).await?;
         Ok(jobs::write_events(&visible, page.cursor, page.has_more, (page.oldest, page.newest)))
     };
     page.await.map_or_else(error_response, ok_response)

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::clock::{Clock, Random, new_id};
 use crate::gates::audit::{self, AuditLog};
 use crate::gates::concurrency::{self, CallLimit, ToolPermit};
-use crate::gates::{Ran, RedactingCaller, cache, rate_limit, redact, run, size, validate};
+use crate::gates::{Ran, RedactingCaller, authorise, cache, rate_limit, redact, run, validate};
 use crate::jobs::{JobRun, LazyJobs, Started};
 use crate::lazy::Lazy;
 use crate::registry::{Entry, Registry};
@@ -68,8 +68,9 @@ impl Engine {
         let (mut _call_permit, mut record) = (None, None);
         let ran = async {
             let entry = execution.entry().map_or_else(|| self.registry.require(&call.tool), Ok)?;
+            authorise::check(&call.identity, &entry.spec)?;
             rate_limit::take(self, &entry, &execution).await?;
-            size::check(&entry.spec, &call.arguments)?;
+            validate::size(&entry.spec, &call.arguments)?;
             validate::input(&entry, &call.arguments)?;
             _call_permit = concurrency::acquire(&self.call_limit, &execution)?;
             record = Some(audit::begin(&self.audit, call, &self.redacted(call), &entry, &execution).await?);

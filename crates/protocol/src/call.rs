@@ -73,7 +73,7 @@ impl Edge {
     }
 }
 
-/// The caller's name. Callers that did not authenticate are `local`.
+/// The caller's name: whose jobs, cached results and idempotency keys a call uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(Box<str>);
 
@@ -83,8 +83,28 @@ impl Identity {
         Identity(name.into())
     }
 
+    /// The owner of the yard: the command line, stdio, and HTTP clients that sent the yard's token.
     pub fn local() -> Identity {
         Identity("local".into())
+    }
+
+    /// An HTTP client without the yard's token: any user or program of this machine.
+    pub fn anonymous() -> Identity {
+        Identity("anonymous".into())
+    }
+
+    pub fn is_owner(&self) -> bool {
+        &*self.0 == "local"
+    }
+
+    /// The callers whose jobs this one may see: `None` means all of them, for the owner.
+    pub fn visible(&self) -> Option<Identity> {
+        (!self.is_owner()).then(|| self.clone())
+    }
+
+    /// Whether this caller may see what belongs to `other`.
+    pub fn may_see(&self, other: &Identity) -> bool {
+        self.is_owner() || self == other
     }
 
     pub fn as_str(&self) -> &str {

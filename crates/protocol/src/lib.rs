@@ -56,8 +56,8 @@ pub use resource::{
 };
 pub use secret::SecretName;
 pub use spec::{
-    About, Annotations, Behavior, Example, Expect, FileGrant, GrantOrigin, Limits, Permissions, Rate, Retry,
-    Sandbox, ToolSpec, Version,
+    About, Annotations, Behavior, Example, Expect, FileGrant, GrantOrigin, Guarded, Limits, Permissions,
+    Rate, Retry, Sandbox, ToolSpec, Version,
 };
 pub use time::Timestamp;
 pub use timing::Timing;

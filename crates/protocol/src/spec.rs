@@ -99,6 +99,32 @@ pub struct Behavior {
     pub concurrency: Option<usize>,
     pub rate: Option<Rate>,
     pub retry: Option<Retry>,
+    /// Set when only the owner of the yard may call the tool.
+    pub guarded: Option<Guarded>,
+}
+
+/// Why only the owner may call a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarded {
+    /// Its file says `guarded: true`.
+    Declared,
+    /// It runs outside the sandbox.
+    Unconfined,
+    /// It gets secrets.
+    Secrets,
+    /// It writes or deletes files of the owner.
+    WritesFiles,
+}
+
+impl Guarded {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Guarded::Declared => "declared",
+            Guarded::Unconfined => "unconfined",
+            Guarded::Secrets => "secrets",
+            Guarded::WritesFiles => "writes_files",
+        }
+    }
 }
 
 /// The sandbox of a tool's processes, as enforced on this machine.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
-use toolyard_sandbox::proxy;
+use toolyard_sandbox::proxy::{self, Reachable};
 use toolyard_sandbox::{
     ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
 };
@@ -98,13 +98,14 @@ impl CommandRunner {
     /// Serves the proxy for the listed hosts on the socket that the launcher opened in the tool's network.
     pub(crate) fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
-        let (rules, proxy) = (rules.clone(), proxy.clone());
+        let reachable = Reachable { hosts: rules.clone(), own_ports: self.host.own_ports() };
+        let proxy = proxy.clone();
         Some(Box::new(move |listener| {
             // If the socket cannot be registered, its connections are never accepted.
             if listener.set_nonblocking(true).is_ok()
                 && let Ok(listener) = tokio::net::TcpListener::from_std(listener)
             {
-                proxy.set(tokio::spawn(proxy::serve(listener, rules)));
+                proxy.set(tokio::spawn(proxy::serve(listener, reachable)));
             }
         }))
     }

@@ -18,6 +18,7 @@ pub struct Host {
     found: Mutex<HashMap<String, PathBuf>>,
     // Executables behind the shims of version managers.
     shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
+    own_ports: Mutex<Vec<u16>>,
 }
 
 impl Host {
@@ -30,7 +31,23 @@ impl Host {
         let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
         // A relative entry would depend on the current directory.
         let search = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
-        Host { env, secrets, search, found: Mutex::default(), shim_targets: Mutex::default() }
+        Host {
+            env,
+            secrets,
+            search,
+            found: Mutex::default(),
+            shim_targets: Mutex::default(),
+            own_ports: Mutex::default(),
+        }
+    }
+
+    /// Ports on which this process listens; tools do not reach them through the proxy.
+    pub fn own_ports(&self) -> Vec<u16> {
+        self.own_ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub fn add_own_port(&self, port: u16) {
+        self.own_ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(port);
     }
 
     pub fn var(&self, name: &str) -> Option<&OsStr> {

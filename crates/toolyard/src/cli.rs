@@ -2,7 +2,7 @@
 
 use crate::commands::{
     audit, batch, call, check, completions, doctor, init, job, list, new, prepare, prompt, resource, secret,
-    serve, show, state, stdio, test,
+    serve, show, state, stdio, test, token,
 };
 use crate::remote::parse_url;
 use crate::wiring::GlobalOptions;
@@ -50,6 +50,7 @@ enum Command {
     Prepare(prepare::Args),
     #[command(visible_alias = "secrets")]
     Secret(secret::Args),
+    Token(token::Args),
     Serve(serve::Args),
     Stdio(stdio::Args),
     Audit(audit::Args),
@@ -107,6 +108,7 @@ pub fn dispatch(mut cli: Cli) -> Result<u8, Error> {
         Command::Test(args) => test::run(args, global),
         Command::Prepare(args) => prepare::run(args, global),
         Command::Secret(args) => secret::run(args, global),
+        Command::Token(args) => token::run(args, global),
         Command::Serve(args) => serve::run(args, global),
         Command::Stdio(args) => stdio::run(args, global),
         Command::Audit(args) => audit::run(args, global),

@@ -16,6 +16,7 @@ mod state;
 mod state_folder;
 mod terminal;
 mod terminal_caller;
+mod token;
 mod wiring;
 
 use clap::Parser;

@@ -2,11 +2,22 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
+use toolyard_protocol::text::escape_control;
 use toolyard_protocol::{Error, ErrorKind, Outcome};
 use toolyard_wire::envelope;
 
-/// Writes to stdout and ends with a newline.
-pub fn line(bytes: impl AsRef<[u8]>) {
+/// Writes text for people to stdout and ends with a newline. Names and descriptions come from files and
+/// servers: control characters in them are made visible and never reach the terminal.
+pub fn line(text: impl AsRef<str>) {
+    raw(escape_control(text.as_ref()) + "\n");
+}
+
+/// Writes data, such as JSON or a result, to stdout and ends with a newline. Programs get it as it is; on a
+/// terminal control characters are made visible.
+pub fn data(bytes: impl AsRef<[u8]>) {
+    if stdout_is_terminal() {
+        return line(String::from_utf8_lossy(bytes.as_ref()));
+    }
     raw([bytes.as_ref(), b"\n"].concat());
 }
 
@@ -38,9 +49,9 @@ pub fn pipes() -> (tokio::io::Stdin, tokio::io::Stdout) {
     (tokio::io::stdin(), tokio::io::stdout())
 }
 
-/// Writes a line to stderr.
+/// Writes text for people to stderr, as [`line`] does to stdout.
 pub fn note(text: impl AsRef<str>) {
-    raw_note([text.as_ref().as_bytes(), b"\n"].concat());
+    raw_note(escape_control(text.as_ref()) + "\n");
 }
 
 /// Writes to stderr as it is. There is no other place to report that it cannot be written.
@@ -51,7 +62,7 @@ pub fn raw_note(bytes: impl AsRef<[u8]>) {
 /// Writes a prompt to stderr, without a newline.
 pub fn ask(question: &str) {
     let mut err = std::io::stderr().lock();
-    let _ = write!(err, "{question}").and_then(|()| err.flush());
+    let _ = write!(err, "{}", escape_control(question)).and_then(|()| err.flush());
 }
 
 /// Whether stderr is a terminal.
@@ -62,13 +73,14 @@ pub fn stderr_is_terminal() -> bool {
 /// Replaces the current line of the terminal; an empty text clears it.
 pub fn rewrite(text: &str) {
     let mut err = std::io::stderr().lock();
+    let text = escape_control(text);
     let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
 }
 
 /// Prints an error, as text or as a result envelope, and returns its exit code.
 pub fn report(error: &Error, json: bool) -> u8 {
     if json {
-        line(envelope::write_result(&Outcome::failure(error.clone())));
+        data(envelope::write_result(&Outcome::failure(error.clone())));
     } else {
         show_error(error);
     }
@@ -99,11 +111,14 @@ pub fn show_error(error: &Error) {
 
 /// A table with aligned columns; the last column is not padded.
 pub fn table(rows: &[Vec<String>]) {
+    // A cell is one line, so that no text can look like another row.
+    let visible = |cell: &String| escape_control(cell).replace('\n', "\\n").replace('\t', " ");
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(visible).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    for row in rows {
+    for row in &rows {
         let mut text = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             text.push_str(&format!("{cell:<width$}  "));

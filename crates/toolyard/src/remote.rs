@@ -1,5 +1,7 @@
 //! Client for the server given with `--url`: its HTTP API (`/v1/`), and MCP for prompts and resources.
 
+use crate::token;
+use crate::wiring::GlobalOptions;
 use bytes::Bytes;
 use reqwest::{Client, Method, Url};
 use std::time::Duration;
@@ -26,6 +28,7 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
 pub struct Remote {
     base: Url,
     client: Client,
+    token: Option<String>,
 }
 
 /// One call of a tool of the server.
@@ -38,7 +41,9 @@ pub struct RemoteCall<'a> {
 }
 
 impl Remote {
-    pub fn new(base: Url) -> Result<Remote, Error> {
+    /// A client of the server at `base`, with the yard's token if that server may get it.
+    pub fn new(base: &Url, global: &GlobalOptions) -> Result<Remote, Error> {
+        let token = token::for_server(global, base)?;
         // Fails only when a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder()
@@ -50,7 +55,7 @@ impl Remote {
         let client = builder.build().map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the HTTP client cannot start: {error}"))
         })?;
-        Ok(Remote { base, client })
+        Ok(Remote { base: base.clone(), client, token })
     }
 
     pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Bytes, Error> {
@@ -143,7 +148,10 @@ impl Remote {
         Err(envelope::read_error_body(&body).unwrap_or_else(|| self.unexpected_response(status)))
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<(u16, Bytes), Error> {
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<(u16, Bytes), Error> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
         let mut response = request.send().await.map_err(|error| self.connection_error(&error))?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_error(&error))? {

@@ -253,20 +253,31 @@ impl Yard {
 
 /// Reads the key file or creates it; it persists, so that sealed state can be opened after a restart.
 fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
+    let fresh = || {
+        let mut fresh = vec![0; 32];
+        random.fill(&mut fresh);
+        fresh
+    };
+    private_file(file, fresh)?.try_into().map_err(|_| {
+        let message = format!("{} does not contain a 32-byte key", file.display());
+        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is created")
+    })
+}
+
+/// The content of a file that only its owner may read; when it does not exist, it is created with `fresh`.
+pub fn private_file(file: &Path, fresh: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: std::io::Error| {
-        let message = format!("the key file {} cannot be read or written: {error}", file.display());
+        let message = format!("the file {} cannot be read or written: {error}", file.display());
         Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
     };
     if !file.exists() {
-        let mut fresh = [0; 32];
-        random.fill(&mut fresh);
-        // Written to a temporary file, then linked: of several concurrent processes, one creates the key.
+        // Written to a temporary file, then linked: of several concurrent processes, one creates the file.
         let temporary = file.with_extension(std::process::id().to_string());
         let mut options = std::fs::OpenOptions::new();
         let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        opened.and_then(|mut file| file.write_all(&fresh)).map_err(failed)?;
+        opened.and_then(|mut file| file.write_all(&fresh())).map_err(failed)?;
         let linked = std::fs::hard_link(&temporary, file);
         std::fs::remove_file(&temporary).map_err(failed)?;
         if let Err(error) = linked
@@ -275,11 +286,7 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
             return Err(failed(error));
         }
     }
-    let bytes = std::fs::read(file).map_err(failed)?;
-    bytes.try_into().map_err(|_| {
-        let message = format!("{} does not contain a 32-byte key", file.display());
-        Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is created")
-    })
+    std::fs::read(file).map_err(failed)
 }
 
 /// Where memory cannot be executed, the launcher is a file. To look, it is needed only while it is probed.

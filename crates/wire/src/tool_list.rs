@@ -98,6 +98,8 @@ pub struct BehaviorDetails {
     pub dialog: bool,
     pub attached: bool,
     pub context: bool,
+    /// Why callers need the yard's token.
+    pub guarded: Option<String>,
     pub concurrency: Option<u64>,
     pub rate: Option<RateDetails>,
     pub retry: Option<RetryDetails>,
@@ -203,6 +205,9 @@ fn push_behavior(out: &mut Vec<u8>, behavior: &Behavior) {
         if declared {
             object.bool(name, true);
         }
+    }
+    if let Some(guarded) = behavior.guarded {
+        object.text("guarded", guarded.as_str());
     }
     if let Some(limit) = behavior.concurrency {
         object.number("concurrency", limit as u64);

@@ -13,7 +13,7 @@ mod stateless;
 mod transport;
 
 pub use transport::framed_stdio::serve_framed;
-pub(crate) use transport::http::{handle, refuse, words};
+pub(crate) use transport::http::{handle, identity, refuse, words};
 pub(crate) use transport::legacy_sse::{open_legacy_stream, post_legacy_message};
 pub use transport::stdio::serve_stdio;
 pub(crate) use transport::websocket::{Upgrade, WebSocketTimeouts, serve_websocket, upgrade};

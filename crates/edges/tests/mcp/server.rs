@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use toolyard_edges::{Mcp, McpOptions, Options, Services, serve};
+use toolyard_edges::{Auth, Mcp, McpOptions, Options, Services, TokenPolicy, serve};
 use toolyard_engine::cache::Options as CacheOptions;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::jobs::LazyJobs;
@@ -67,6 +67,7 @@ impl Server {
             stalled: Duration::from_secs(1),
             ping: Duration::from_secs(1),
             drain: Duration::from_secs(5),
+            auth: Auth { policy: TokenPolicy::Guarded, token: "token".to_owned() },
         };
         let serving = serve(listener, engine.clone(), mcp, bounds, async {
             let _ = stopped.await;

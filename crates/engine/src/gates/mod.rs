@@ -1,13 +1,13 @@
 //! The gates, one file each. [`Engine::execute`](crate::Engine) is the list; no gate calls another.
 
 pub mod audit;
+pub mod authorise;
 pub mod cache;
 pub mod concurrency;
 pub mod rate_limit;
 pub mod redact;
 mod redacting_caller;
 pub mod run;
-pub mod size;
 pub mod validate;
 
 pub use redacting_caller::RedactingCaller;

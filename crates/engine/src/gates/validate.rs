@@ -1,8 +1,26 @@
-//! Gate: arguments and results keep the tool's schemas.
+//! Gates: arguments fit the tool's input limit; arguments and results match its schemas.
 
 use super::Ran;
 use crate::registry::Entry;
-use toolyard_protocol::{Check, Error, ErrorKind, Payload, Violation};
+use toolyard_protocol::{Check, Error, ErrorKind, Payload, ToolSpec, Violation};
+
+pub fn size(spec: &ToolSpec, arguments: &Payload) -> Result<(), Error> {
+    if arguments.len() <= spec.limits.input {
+        return Ok(());
+    }
+    let message = format!(
+        "the arguments have {} bytes; '{}' takes at most {}",
+        arguments.len(),
+        spec.exposed,
+        spec.limits.input
+    );
+    let hint = match spec.kind {
+        // Builtins have no tool file.
+        "builtin" => "send less",
+        _ => "send less, or raise 'limits.input' in the tool's file",
+    };
+    Err(Error::new(ErrorKind::InputTooLarge, message).hint(hint))
+}
 
 pub fn input(entry: &Entry, arguments: &Payload) -> Result<(), Error> {
     check(entry.input.as_deref(), arguments).map_err(|violations| {

@@ -98,10 +98,10 @@ impl Jobs {
         &self.events
     }
 
-    /// The caller's own job. A job of another caller is reported as not found.
+    /// A job that the caller may see. A job of another caller is reported as not found.
     pub async fn get(&self, id: Id, identity: &Identity) -> Result<Job, Error> {
         let job = self.store.get(id).await?;
-        job.filter(|job| job.identity == *identity).ok_or_else(|| job_not_found(id))
+        job.filter(|job| identity.may_see(&job.identity)).ok_or_else(|| job_not_found(id))
     }
 
     pub async fn list(&self, filter: JobFilter) -> Result<Vec<Job>, Error> {

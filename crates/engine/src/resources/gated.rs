@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use toolyard_protocol::json::Object;
 use toolyard_protocol::{
     About, Annotations, Behavior, Body, Call, Completion, CompletionRequest, Digest, Error, ErrorKind,
-    ExposedName, Limits, Outcome, Page, Payload, ReadResult, Redactor, Resource, ResourceContents,
+    ExposedName, Guarded, Limits, Outcome, Page, Payload, ReadResult, Redactor, Resource, ResourceContents,
     ResourceTemplate, Sandbox, Timing, ToolName, ToolSpec,
 };
 
@@ -94,7 +94,7 @@ fn spec(name: &str) -> Result<ToolSpec, Error> {
         annotations: Annotations::default(),
         timing: Timing::Sync,
         limits: Limits { timeout: TIMEOUT, input: usize::MAX, output: usize::MAX },
-        behavior: Behavior::default(),
+        behavior: Behavior { guarded: Some(Guarded::WritesFiles), ..Behavior::default() },
         sandbox: Sandbox::NotNeeded,
         permissions: Default::default(),
         examples: Vec::new(),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
-use toolyard_edges::{InProcess, Mcp, McpOptions, Options, Services, serve_framed, serve_stdio};
+use toolyard_edges::{
+    Auth, InProcess, Mcp, McpOptions, Options, Services, TokenPolicy, serve_framed, serve_stdio,
+};
 use toolyard_engine::cache::Options as CacheOptions;
 use toolyard_engine::clock::{SystemClock, SystemRandom};
 use toolyard_engine::jobs::LazyJobs;
@@ -44,6 +46,7 @@ pub fn targets(folder: &Path) -> Result<Vec<Target>, String> {
         stalled: Duration::from_secs(1),
         ping: Duration::from_secs(1),
         drain: Duration::from_secs(1),
+        auth: Auth { policy: TokenPolicy::Guarded, token: "secret".to_owned() },
     };
     let http = Rc::new(InProcess::new(engine, mcp.clone(), bounds));
     let (in_lines, in_frames) = (mcp.clone(), mcp);

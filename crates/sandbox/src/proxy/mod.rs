@@ -8,7 +8,7 @@ mod request;
 mod rules;
 mod upstream;
 
-pub use rules::{HostRules, RuleError};
+pub use rules::{HostRules, Reachable, RuleError};
 
 use request::{Request, RequestKind};
 use std::ffi::OsString;
@@ -36,8 +36,8 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Serves until the future is dropped, which closes its connections.
-pub async fn serve(listener: TcpListener, rules: Arc<HostRules>) {
-    serve_with(listener, rules, Arc::new(SystemResolver), BOUNDS).await;
+pub async fn serve(listener: TcpListener, reachable: Reachable) {
+    serve_with(listener, reachable, Arc::new(SystemResolver), BOUNDS).await;
 }
 
 /// Environment variables that point programs to the proxy; programs that ignore them have no network.
@@ -49,7 +49,7 @@ pub fn environment(port: u16) -> Vec<(OsString, OsString)> {
     set.chain(["NO_PROXY", "no_proxy"].map(|name| (name.into(), OsString::new()))).collect()
 }
 
-async fn serve_with(listener: TcpListener, rules: Arc<HostRules>, resolve: Arc<dyn Resolve>, bounds: Bounds) {
+async fn serve_with(listener: TcpListener, reachable: Reachable, resolve: Arc<dyn Resolve>, bounds: Bounds) {
     let permits = Arc::new(Semaphore::new(bounds.connections));
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -64,9 +64,9 @@ async fn serve_with(listener: TcpListener, rules: Arc<HostRules>, resolve: Arc<d
             }
         };
         while connections.try_join_next().is_some() {}
-        let (rules, resolve) = (rules.clone(), resolve.clone());
+        let (reachable, resolve) = (reachable.clone(), resolve.clone());
         connections.spawn(async move {
-            connection(stream, &rules, resolve.as_ref(), bounds).await;
+            connection(stream, &reachable, resolve.as_ref(), bounds).await;
             drop(permit);
         });
     }
@@ -81,9 +81,9 @@ enum Refusal {
     Unreachable(String),
 }
 
-async fn connection(mut client: TcpStream, rules: &HostRules, resolve: &dyn Resolve, bounds: Bounds) {
+async fn connection(mut client: TcpStream, reachable: &Reachable, resolve: &dyn Resolve, bounds: Bounds) {
     let _ = client.set_nodelay(true);
-    match open(&mut client, rules, resolve, bounds).await {
+    match open(&mut client, reachable, resolve, bounds).await {
         // Both peers see the result; nothing else needs it.
         Ok((request, upstream)) => relay::run(client, upstream, request, bounds.idle).await,
         Err(refusal) => refuse(client, refusal).await,
@@ -93,7 +93,7 @@ async fn connection(mut client: TcpStream, rules: &HostRules, resolve: &dyn Reso
 /// Reads the request and connects to its host if the rules allow it.
 async fn open(
     client: &mut TcpStream,
-    rules: &HostRules,
+    reachable: &Reachable,
     resolve: &dyn Resolve,
     bounds: Bounds,
 ) -> Result<(Request, TcpStream), Refusal> {
@@ -101,7 +101,7 @@ async fn open(
     let request = read.await.map_err(|_| Refusal::Forbidden("the request took too long to arrive".into()))?;
     let request = request.map_err(Refusal::Forbidden)?;
     let upstream =
-        upstream::connect(rules, &request.host, request.port, resolve, bounds.connect_time).await?;
+        upstream::connect(reachable, &request.host, request.port, resolve, bounds.connect_time).await?;
     let _ = upstream.set_nodelay(true);
     if let RequestKind::Tunnel = request.kind {
         let sent = client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await;

@@ -2,11 +2,27 @@
 
 use crate::is_public;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// Ports of a rule without a port.
 const DEFAULT_PORTS: &[u16] = &[80, 443];
 const MAX_RULES: usize = 256;
+
+/// What a tool may reach through the proxy.
+#[derive(Clone, Debug, Default)]
+pub struct Reachable {
+    pub hosts: Arc<HostRules>,
+    /// Ports on which this process itself listens: no rule opens them on this machine.
+    pub own_ports: Vec<u16>,
+}
+
+impl Reachable {
+    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        self.own_ports.contains(&address.port()) && (ip.is_loopback() || ip.is_unspecified())
+    }
+}
 
 /// Validated rules. An empty list allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

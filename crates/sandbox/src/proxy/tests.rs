@@ -25,10 +25,14 @@ impl Resolve for Never {
 }
 
 async fn proxy_with(rules: &[&str], resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
+    let hosts = Arc::new(HostRules::parse(rules.iter().copied()).unwrap());
+    proxy_to(Reachable { hosts, own_ports: Vec::new() }, resolve, bounds).await
+}
+
+async fn proxy_to(reachable: Reachable, resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let rules = Arc::new(HostRules::parse(rules.iter().copied()).unwrap());
-    tokio::spawn(serve_with(listener, rules, Arc::new(resolve), bounds));
+    tokio::spawn(serve_with(listener, reachable, Arc::new(resolve), bounds));
     port
 }
 
@@ -254,4 +258,28 @@ fn every_spelling_of_the_variables_is_set() {
         assert_eq!(value(name), "http://127.0.0.1:8123");
     }
     assert_eq!((value("NO_PROXY"), value("no_proxy")), ("", ""));
+}
+
+#[tokio::test]
+async fn no_rule_opens_a_port_of_this_process() {
+    let (own, other) = (mirror().await, mirror().await);
+    let rules = [
+        format!("localhost:{own}"),
+        format!("127.0.0.1:{own}"),
+        format!("[::1]:{own}"),
+        format!("private:here.example:{own}"),
+        format!("localhost:{other}"),
+    ];
+    let hosts = Arc::new(HostRules::parse(rules.iter().map(String::as_str)).unwrap());
+    let here = Always(vec![SocketAddr::from(([127, 0, 0, 1], own))]);
+    let port = proxy_to(Reachable { hosts, own_ports: vec![own] }, here, BOUNDS).await;
+    for host in ["localhost", "127.0.0.1", "[::1]", "here.example"] {
+        let answer = ask(port, &connect(&format!("{host}:{own}"))).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 403") && answer.contains("is Toolyard itself"),
+            "{host}: {answer}"
+        );
+    }
+    let answer = ask(port, &connect(&format!("localhost:{other}"))).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "another port of this machine stays open: {answer}");
 }

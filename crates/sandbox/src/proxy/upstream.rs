@@ -1,7 +1,7 @@
 //! Resolves an allowed name and connects to it. The address that was checked is the one that is used.
 
 use super::Refusal;
-use super::rules::{HostRules, Verdict, is_allowed};
+use super::rules::{HostRules, Reachable, Verdict, is_allowed};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -29,14 +29,19 @@ impl Resolve for SystemResolver {
 const MAX_TRIED: usize = 8;
 
 pub async fn connect(
-    rules: &HostRules,
+    reachable: &Reachable,
     host: &str,
     port: u16,
     resolve: &dyn Resolve,
     limit: Duration,
 ) -> Result<TcpStream, Refusal> {
     let connected = async {
-        let addresses = addresses(rules, host, port, resolve).await?;
+        let addresses = addresses(&reachable.hosts, host, port, resolve).await?;
+        if addresses.iter().any(|address| reachable.is_own(*address)) {
+            return Err(Refusal::Forbidden(format!(
+                "{host}:{port} is Toolyard itself, which no tool may call"
+            )));
+        }
         let mut last = String::new();
         for address in addresses.into_iter().take(MAX_TRIED) {
             match TcpStream::connect(address).await {

@@ -78,7 +78,7 @@ fn list(yard: &Yard, filter: &Filter, as_json: bool) -> Result<u8, Error> {
         Vec::new()
     };
     if as_json {
-        output::line(json::objects(&rows, write_row));
+        output::data(json::objects(&rows, write_row));
     } else if rows.is_empty() {
         output::note("no calls found");
     } else {
@@ -118,7 +118,7 @@ fn verify(yard: &Yard, as_json: bool) -> Result<u8, Error> {
         object.texts("problems", problems.iter().map(String::as_str));
         object.texts("notes", notes.iter().map(String::as_str));
         object.end();
-        output::line(out);
+        output::data(out);
     } else {
         problems.iter().for_each(|text| output::line(format!("PROBLEM {text}")));
         notes.iter().for_each(|text| output::line(format!("note    {text}")));

@@ -28,13 +28,13 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         }
     })?;
     let shown = if global.json { Ok(answer.to_vec()) } else { json::pretty(&answer).map(String::into_bytes) };
-    output::line(shown.unwrap_or_else(|_| answer.to_vec()));
+    output::data(shown.unwrap_or_else(|_| answer.to_vec()));
     Ok(u8::from(batch::has_failure(&answer)))
 }
 
 async fn run_batch(global: &GlobalOptions, text: Bytes) -> Result<Bytes, Error> {
     if let Some(url) = &global.url {
-        return Remote::new(url.clone())?.post(&["v1", "batch"], text).await;
+        return Remote::new(url, global)?.post(&["v1", "batch"], text).await;
     }
     let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);

@@ -6,7 +6,6 @@ use crate::output;
 use crate::remote::{Remote, RemoteCall};
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
@@ -44,7 +43,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         );
     }
     let outcome = match &global.url {
-        Some(url) => small_runtime()?.block_on(call_remote(url, args))?,
+        Some(url) => small_runtime()?.block_on(call_remote(Remote::new(url, &global)?, args))?,
         None => call_local(&global, args)?,
     };
     print(&outcome, global.json);
@@ -66,8 +65,7 @@ fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
 }
 
 /// `key=value` is typed here, with the schema that the server shows: the server takes JSON only.
-async fn call_remote(url: &Url, args: Args) -> Result<Outcome, Error> {
-    let remote = Remote::new(url.clone())?;
+async fn call_remote(remote: Remote, args: Args) -> Result<Outcome, Error> {
     let words = &args.arguments;
     let typed = words.iter().any(|word| word != "-" && !word.starts_with('{'));
     let shown = if typed { Some(remote.get(&["v1", "tools", &args.name], &[]).await?) } else { None };
@@ -115,11 +113,11 @@ fn read_arguments(words: &[String], schema: Option<&Payload>) -> Result<Payload,
 
 pub fn print(outcome: &Outcome, as_json: bool) {
     if as_json {
-        return output::line(envelope::write_result(outcome));
+        return output::data(envelope::write_result(outcome));
     }
     match outcome.error() {
         Some(error) => output::show_error(error),
-        None => output::line(render::result(outcome)),
+        None => output::data(render::result(outcome)),
     }
     if let Some((id, state)) = outcome.meta.job.filter(|(_, state)| !state.is_finished()) {
         output::note(format!("job {id} is {}; 'toolyard job wait {id}' waits for it", state.as_str()));

@@ -17,7 +17,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     let found = [snapshot.problems(), &yard.resource_setup().check()].concat();
     let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
     if global.json {
-        output::line(json::objects(&found, |object, problem| {
+        output::data(json::objects(&found, |object, problem| {
             object.text("file", &problem.source).text("severity", problem.severity.as_str());
             if let Some((line, column)) = problem.position {
                 object.number("line", line.into()).number("column", column.into());

@@ -15,6 +15,6 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "toolyard", &mut script);
-    output::line(script);
+    output::data(script);
     Ok(0)
 }

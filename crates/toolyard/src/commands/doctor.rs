@@ -37,7 +37,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     }
     let healthy = rows.iter().all(|row| row.ok);
     if global.json {
-        output::line(check_results::json(&rows));
+        output::data(check_results::json(&rows));
     } else {
         for row in &rows {
             output::line(format!("{} {}: {}", if row.ok { "ok  " } else { "FAIL" }, row.name, row.detail));

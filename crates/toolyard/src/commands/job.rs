@@ -99,7 +99,7 @@ enum JobClient {
 impl JobClient {
     fn open(global: &GlobalOptions) -> Result<JobClient, Error> {
         match &global.url {
-            Some(url) => Remote::new(url.clone()).map(JobClient::Remote),
+            Some(url) => Remote::new(url, global).map(JobClient::Remote),
             None => {
                 let yard = Yard::look(global)?;
                 let jobs = yard.state_dir.exists().then(|| yard.jobs()).transpose()?;
@@ -113,9 +113,7 @@ impl JobClient {
             JobClient::Local(None) => Ok(wire::write_jobs(&[], None).into()),
             JobClient::Local(Some(jobs)) => {
                 let limit = filter.limit;
-                let found = jobs
-                    .list(JobFilter { identity: Some(Identity::local()), is_summary: true, ..filter })
-                    .await?;
+                let found = jobs.list(JobFilter { is_summary: true, ..filter }).await?;
                 let next = found.last().filter(|_| found.len() == limit).map(|job| job.id.to_string());
                 Ok(wire::write_jobs(&found, next.as_deref()).into())
             }
@@ -186,7 +184,7 @@ fn read(job: &[u8]) -> Result<JobSummary, Error> {
 
 fn print_list(list: &[u8], as_json: bool) -> Result<u8, Error> {
     if as_json {
-        output::line(list);
+        output::data(list);
         return Ok(0);
     }
     let (jobs, next) = wire::read_jobs(list)
@@ -210,7 +208,7 @@ fn print_list(list: &[u8], as_json: bool) -> Result<u8, Error> {
 
 fn print_job(job: &Bytes, as_json: bool) -> Result<u8, Error> {
     if as_json {
-        output::line(job);
+        output::data(job);
         return Ok(0);
     }
     let shown = read(job)?;
@@ -231,7 +229,7 @@ fn print_job(job: &Bytes, as_json: bool) -> Result<u8, Error> {
     if let Some(ended) = ended(job)? {
         match ended.error() {
             Some(error) => output::show_error(error),
-            None => output::line(render::result(&ended)),
+            None => output::data(render::result(&ended)),
         }
     }
     Ok(0)

@@ -3,7 +3,6 @@
 use crate::output;
 use crate::remote::Remote;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use toolyard_engine::{Severity, Snapshot, SourceProblem};
 use toolyard_protocol::{Error, ErrorKind, Sandbox, ToolSpec};
 use toolyard_wire::tool_list::{self, ToolRow};
@@ -14,12 +13,12 @@ pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     if let Some(url) = &global.url {
-        return list_remote(url.clone(), global.json);
+        return list_remote(&Remote::new(url, &global)?, global.json);
     }
     let yard = Yard::look(&global)?;
     let snapshot = yard.load();
     if global.json {
-        output::line(write_json(&snapshot));
+        output::data(write_json(&snapshot));
     } else {
         print_table(&snapshot);
     }
@@ -27,11 +26,10 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
 }
 
 /// The tools of a running server.
-fn list_remote(url: Url, as_json: bool) -> Result<u8, Error> {
-    let remote = Remote::new(url)?;
+fn list_remote(remote: &Remote, as_json: bool) -> Result<u8, Error> {
     let list = small_runtime()?.block_on(remote.get(&["v1", "tools"], &[]))?;
     if as_json {
-        output::line(list);
+        output::data(list);
         return Ok(0);
     }
     let tools = tool_list::read_list(&list)

@@ -20,3 +20,4 @@ pub mod show;
 pub mod state;
 pub mod stdio;
 pub mod test;
+pub mod token;

@@ -4,7 +4,6 @@ use crate::output;
 use crate::remote::Remote;
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
-use reqwest::Url;
 use std::sync::Arc;
 use toolyard_engine::{Prompts, Registry, RequestContext};
 use toolyard_formats::json;
@@ -51,7 +50,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
 fn list(global: &GlobalOptions) -> Result<u8, Error> {
     let list = match &global.url {
         Some(url) => {
-            let remote = Remote::new(url.clone())?;
+            let remote = Remote::new(url, global)?;
             let items = small_runtime()?.block_on(remote.mcp_list("prompts/list", "prompts"))?;
             let mut out = Vec::new();
             json::array(&mut out, &items, |out, item| out.extend_from_slice(item));
@@ -60,7 +59,7 @@ fn list(global: &GlobalOptions) -> Result<u8, Error> {
         None => list_local(&Yard::look(global)?),
     };
     if global.json {
-        output::line(list);
+        output::data(list);
         return Ok(0);
     }
     let prompts = prompt::read_list(&list)
@@ -104,20 +103,19 @@ fn row(listed: &PromptSummary) -> Vec<String> {
 
 fn fill(global: &GlobalOptions, get: Get) -> Result<u8, Error> {
     let filled = match &global.url {
-        Some(url) => small_runtime()?.block_on(get_remote(url, get))?,
+        Some(url) => small_runtime()?.block_on(get_remote(Remote::new(url, global)?, get))?,
         None => fill_local(global, get)?,
     };
-    output::line(if global.json { prompt::write_rendered(&filled) } else { prompt::render(&filled).into() });
+    output::data(if global.json { prompt::write_rendered(&filled) } else { prompt::render(&filled).into() });
     Ok(0)
 }
 
 /// The server converts texts to the types of its schema, which it does not list.
-async fn get_remote(url: &Url, get: Get) -> Result<RenderedPrompt, Error> {
+async fn get_remote(remote: Remote, get: Get) -> Result<RenderedPrompt, Error> {
     let words = get.args.map_or(get.arguments, |json| vec![json]);
     let arguments = arguments::from_cli_args(&words, Some(&text_schema(&words)))?;
     let mut name = Vec::new();
     push_json_string(&mut name, &get.name);
-    let remote = Remote::new(url.clone())?;
     let _spinner = output::Spinner::start(format!("filling {}", get.name));
     let params = [("name", name.as_slice()), ("arguments", arguments.bytes())];
     tokio::select! {

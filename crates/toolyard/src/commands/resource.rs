@@ -6,7 +6,6 @@ use crate::remote::Remote;
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use bytes::Bytes;
-use reqwest::Url;
 use std::path::PathBuf;
 use std::sync::Arc;
 use toolyard_engine::resources::not_found;
@@ -86,7 +85,7 @@ pub fn show_one(uri: &str, global: &GlobalOptions) -> Result<u8, Error> {
     }
     let one = shown.ok_or_else(|| not_found(uri))?;
     if global.json {
-        output::line(found.to_json());
+        output::data(found.to_json());
         return Ok(0);
     }
     let rows = [
@@ -133,7 +132,7 @@ fn list(global: &GlobalOptions) -> Result<Listing, Error> {
 
 async fn list_all(global: &GlobalOptions) -> Result<Listing, Error> {
     if let Some(url) = &global.url {
-        let remote = Remote::new(url.clone())?;
+        let remote = Remote::new(url, global)?;
         return Ok(Listing {
             resources: remote.mcp_list("resources/list", "resources").await?,
             templates: remote.mcp_list("resources/templates/list", "resourceTemplates").await?,
@@ -183,7 +182,7 @@ async fn run_operation(operation: &OneResource, global: &GlobalOptions) -> Resul
         _ => Bytes::new(),
     };
     if let Some(url) = &global.url {
-        return run_remote(operation, content, url).await;
+        return run_remote(operation, content, &Remote::new(url, global)?).await;
     }
     let yard = Yard::open(global)?;
     let engine = Arc::new(yard.engine()?);
@@ -221,8 +220,7 @@ async fn run_local(
     }
 }
 
-async fn run_remote(operation: &OneResource, content: Bytes, url: &Url) -> Result<Done, Error> {
-    let remote = Remote::new(url.clone())?;
+async fn run_remote(operation: &OneResource, content: Bytes, remote: &Remote) -> Result<Done, Error> {
     let text = |text: &str| raw(|out| push_json_string(out, text));
     let _spinner = output::Spinner::start("waiting for the server".to_owned());
     match operation {
@@ -243,7 +241,7 @@ async fn run_remote(operation: &OneResource, content: Bytes, url: &Url) -> Resul
 
 fn show_list(listing: &Listing, json: bool) -> Result<(), Error> {
     if json {
-        output::line(listing.to_json());
+        output::data(listing.to_json());
         return Ok(());
     }
     let cell = |text: Option<&str>| escape_control(text.unwrap_or("-"));
@@ -264,7 +262,7 @@ fn print_done(operation: &OneResource, done: Done, json: bool) {
     let (OneResource::Read { uri } | OneResource::Write { uri, .. } | OneResource::Rm { uri }) = operation;
     match done {
         Done::Read(parts) => show(&parts, json),
-        _ if json => output::line("{}"),
+        _ if json => output::data("{}"),
         Done::Wrote(bytes) => output::note(escape_control(&format!("wrote {bytes} bytes to {uri}"))),
         Done::Removed => output::note(escape_control(&format!("removed {uri}"))),
     }
@@ -276,7 +274,7 @@ fn show(parts: &[ResourceContents], json: bool) {
         let mut object = json::Object::new(&mut out);
         json::array(object.member("contents"), parts, mcp::push_part);
         object.end();
-        return output::line(out);
+        return output::data(out);
     }
     for part in parts {
         match &part.body {

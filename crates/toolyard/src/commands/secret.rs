@@ -88,7 +88,7 @@ fn list(yard: &Yard, as_json: bool) -> Result<u8, Error> {
         Source::Keyring => "kernel keyring",
     };
     if as_json {
-        output::line(json::objects(&secrets, |object, secret| {
+        output::data(json::objects(&secrets, |object, secret| {
             object.text("name", &secret.name).text("source", source(secret.source));
             object.text_or_null("problem", secret.problem.as_deref());
         }));

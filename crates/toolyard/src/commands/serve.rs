@@ -5,6 +5,7 @@ use crate::log::{Log, LogOptions};
 use crate::memory;
 use crate::output;
 use crate::reload;
+use crate::token;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use toolyard_edges::{Options, serve};
+use toolyard_edges::{Auth, Options, TokenPolicy, serve};
 use toolyard_engine::Engine;
 use toolyard_protocol::{Error, ErrorKind};
 use tracing::level_filters::LevelFilter;
@@ -47,13 +48,22 @@ fn open_and_serve(global: &GlobalOptions, listen: Option<SocketAddr>, log: &Log)
 async fn run_server(yard: Yard) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
     let server = &yard.config.server;
-    let options = cap_by_descriptor_limit(options(server));
+    let token = token::read_or_create(&yard.state, engine.random.as_ref())?;
+    let auth = Auth { policy: yard.config.auth.token, token };
+    if auth.policy == TokenPolicy::Off {
+        warn!(
+            target: "toolyard",
+            "[auth] token is \"off\": every user and program of this machine has the rights of the yard's owner"
+        );
+    }
+    let options = cap_by_descriptor_limit(options(server, auth));
     let listener = TcpListener::bind(server.listen).await.map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))
             .hint("another program may use the port; choose one with --listen")
     })?;
     let address =
         listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+    yard.loader.host.add_own_port(address.port());
     let snapshot = engine.registry.snapshot();
     info!(target: "toolyard", version = env!("CARGO_PKG_VERSION"), yard = &*yard.root.to_string_lossy(), "started");
     reload::print_problems(snapshot.problems());
@@ -94,8 +104,9 @@ async fn resume_jobs(engine: Arc<Engine>) {
 }
 
 /// The configured limits and timeouts of the listener.
-pub fn options(server: &Server) -> Options {
+pub fn options(server: &Server, auth: Auth) -> Options {
     Options {
+        auth,
         max_body: server.max_body,
         max_connections: server.max_connections,
         max_connections_per_peer: server.max_connections_per_peer,

@@ -24,12 +24,16 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
     }
     let tool = match &global.url {
         Some(url) => {
-            let remote = Remote::new(url.clone())?;
+            let remote = Remote::new(url, &global)?;
             small_runtime()?.block_on(remote.get(&["v1", "tools", &args.name], &[]))?
         }
         None => find(&args.name, &Yard::look(&global)?)?,
     };
-    output::line(if global.json { tool } else { page(&tool)?.into() });
+    if global.json {
+        output::data(tool);
+    } else {
+        output::line(page(&tool)?);
+    }
     Ok(0)
 }
 
@@ -131,6 +135,9 @@ fn behavior(behavior: &BehaviorDetails) -> Vec<String> {
     let mut lines = Vec::new();
     if behavior.deterministic {
         lines.push("results         cached: the same input gives the same result".to_owned());
+    }
+    if let Some(guarded) = &behavior.guarded {
+        lines.push(format!("guarded         HTTP callers need the yard's token ({guarded})"));
     }
     if let Some(limit) = behavior.concurrency {
         lines.push(format!("concurrency     {limit} call(s)"));

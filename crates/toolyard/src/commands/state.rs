@@ -95,7 +95,7 @@ async fn prune(state_dir: &StateDir, min_age: Duration, as_json: bool) -> Result
         object.number("jobs_removed", expired).number("blobs_removed", collected.removed);
         object.number("bytes_removed", collected.bytes).number("blobs_kept", collected.kept);
         object.end();
-        output::line(out);
+        output::data(out);
     } else {
         output::line(format!(
             "removed {expired} job(s) and {} blob(s) of {} byte(s); {} blob(s) left",
@@ -115,7 +115,7 @@ async fn verify(stores: &Stores, as_json: bool) -> Result<u8, Error> {
         let hashes: Vec<String> = report.damaged.iter().map(|damage| damage.hash.hex()).collect();
         object.texts("hashes", hashes.iter().map(String::as_str));
         object.end();
-        output::line(out);
+        output::data(out);
     } else {
         for damage in &report.damaged {
             output::line(format!("DAMAGED {} ({:?})", damage.hash, damage.flaw));

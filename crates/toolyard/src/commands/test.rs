@@ -2,9 +2,10 @@
 
 use super::check_results::{self, Row};
 use crate::output;
+use crate::token;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use std::sync::Arc;
-use toolyard_edges::serve;
+use toolyard_edges::{Auth, serve};
 use toolyard_engine::{Engine, Entry};
 use toolyard_formats::{cache_key::same_value, json};
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Example, Expect, Outcome};
@@ -67,7 +68,8 @@ fn select_tools(engine: &Engine, names: &[String]) -> Result<Vec<Arc<Entry>>, Er
 /// in use, a server of this yard is most likely running already.
 async fn serve_in_background(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::task::JoinHandle<()>> {
     let listener = tokio::net::TcpListener::bind(yard.config.server.listen).await.ok()?;
-    let options = super::serve::options(&yard.config.server);
+    let token = token::read_or_create(&yard.state, engine.random.as_ref()).ok()?;
+    let options = super::serve::options(&yard.config.server, Auth { policy: yard.config.auth.token, token });
     let mcp = yard.mcp(&engine).ok()?;
     Some(tokio::spawn(serve(listener, engine, mcp, options, std::future::pending())))
 }
@@ -118,7 +120,7 @@ fn report(yard: &Yard, rows: &[Row], without_examples: usize, as_json: bool, eng
         .filter(|p| p.severity == toolyard_engine::Severity::Error)
         .count();
     if as_json {
-        output::line(check_results::json(rows));
+        output::data(check_results::json(rows));
     } else {
         for row in rows {
             output::line(format!("{} {}", if row.ok { "ok  " } else { "FAIL" }, row.detail));

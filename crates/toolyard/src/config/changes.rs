@@ -21,6 +21,7 @@ pub struct Change {
 /// The keys that are read only at the start; a section without a key stands for all of its keys.
 const AT_START: &[(&str, Option<&str>)] = &[
     ("server", None),
+    ("auth", None),
     ("audit", None),
     ("state", None),
     ("jobs", Some("max_running")),
@@ -51,6 +52,7 @@ impl Config {
     /// This configuration, as a server that started with `running` applies it.
     pub fn applied_over(mut self, running: &Config) -> Config {
         self.server = running.server.clone();
+        self.auth = running.auth.clone();
         self.audit = running.audit.clone();
         self.state = running.state.clone();
         self.jobs.keep_running_limits(&running.jobs);
@@ -77,6 +79,7 @@ mod tests {
                         continue;
                     }
                     ("server", "listen") => "\"127.0.0.1:1\"".to_owned(),
+                    ("auth", "token") => "\"all\"".to_owned(),
                     ("audit", "sync") => "\"always\"".to_owned(),
                     ("audit", "retention") => "\"99d\"".to_owned(),
                     ("sandbox", "level") => "\"landlock\"".to_owned(),

@@ -1,6 +1,7 @@
 //! Configuration: raw documents in layers, checked section by section. Unknown keys are refused.
 
 mod audit;
+mod auth;
 mod builtin;
 mod cache;
 mod changes;
@@ -27,6 +28,7 @@ use toolyard_yard::{LoadSettings, SandboxPolicy};
 #[derive(Default)]
 pub struct Config {
     pub server: server::Server,
+    pub auth: auth::Auth,
     pub limits: limits::Limits,
     pub audit: audit::Audit,
     pub cache: cache::Cache,
@@ -129,6 +131,7 @@ type ReadSection = fn(&mut Config, &mut Fields<'_>);
 
 const SECTIONS: &[(&str, ReadSection)] = &[
     ("server", |config, fields| config.server.read(fields)),
+    ("auth", |config, fields| config.auth.read(fields)),
     ("limits", |config, fields| config.limits.read(fields)),
     ("audit", |config, fields| config.audit.read(fields)),
     ("cache", |config, fields| config.cache.read(fields)),

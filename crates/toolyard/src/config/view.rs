@@ -9,6 +9,7 @@ impl ConfigView for Config {
         let section = |name, settings| Section { name, settings };
         vec![
             section("server", self.server.settings()),
+            section("auth", self.auth.settings()),
             section("limits", self.limits.settings()),
             section("audit", self.audit.settings()),
             section("cache", self.cache.settings()),

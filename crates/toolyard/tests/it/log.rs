@@ -122,7 +122,7 @@ fn calls_are_logged_on_a_terminal() {
     let shown = terminal.shown();
     let address = shown.split_once("address=").unwrap().1.split_whitespace().next().unwrap();
     crate::support::Client::connect(address).send("POST", "/mcp/tool/good", &[], b"{}");
-    terminal.wait_for("tool=\"good\" caller=\"local\" edge=\"http\" outcome=\"success\"");
+    terminal.wait_for("tool=\"good\" caller=\"anonymous\" edge=\"http\" outcome=\"success\"");
     assert!(!terminal.shown().contains('\x1b'), "{}", terminal.shown());
     let _ = terminal.child.kill();
     let _ = terminal.child.wait();
@@ -137,7 +137,7 @@ fn a_cancelled_call_is_logged() {
     client.write("POST", "/mcp/tool/wait", &[], b"{}").unwrap();
     eventually("the tool runs", TIMEOUT, || yard.run(&["audit", "list"]).stdout.contains("wait"));
     drop(client);
-    let wanted = "tool=\"wait\" caller=\"local\" edge=\"http\" outcome=\"cancelled\"";
+    let wanted = "tool=\"wait\" caller=\"anonymous\" edge=\"http\" outcome=\"cancelled\"";
     eventually("the cancelled call is logged", TIMEOUT, || server.stderr().contains(wanted));
 }
 

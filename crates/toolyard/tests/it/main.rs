@@ -56,6 +56,8 @@ mod secrets;
 mod sockets;
 mod streams;
 mod support;
+mod terminal_text;
+mod token;
 mod trees;
 mod usage;
 mod values;

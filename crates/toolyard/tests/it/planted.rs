@@ -18,6 +18,8 @@ const LEAK_METHODS: &[&str] =
 
 /// Two tools with the same code: `leak` gets the secret `my_key`, `other` does not.
 pub fn leaking_yard(yard: Yard) -> Yard {
+    // The token is tested elsewhere.
+    let yard = yard.variable("TOOLYARD_AUTH_TOKEN", "off");
     let tool = |name: &str, extra: &str| {
         yard.file(
             &format!("tools/{name}.tool.yaml"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use toolyard_formats::doc::{Fields, Node, Value};
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{
-    About, Annotations, Behavior, Example, Expect, Payload, Rate, Retry, Timing, Version,
+    About, Annotations, Behavior, Example, Expect, Guarded, Payload, Rate, Retry, Timing, Version,
 };
 use toolyard_runtimes::sandbox_builder::SandboxRequest;
 use toolyard_runtimes::secrets::SecretBinding;
@@ -98,6 +98,7 @@ fn behavior(fields: &mut Fields<'_>, annotations: &Annotations) -> Behavior {
         concurrency: fields.integer("concurrency", 1..=10_000).map(|calls| calls as usize),
         rate: rate(fields),
         retry: retry(fields, annotations),
+        guarded: fields.bool("guarded").unwrap_or(false).then_some(Guarded::Declared),
     };
     if behavior.deterministic && behavior.dialog {
         fields.problem(
@@ -210,6 +211,12 @@ pub fn env(fields: &mut Fields<'_>, name: &'static str) -> Vec<String> {
                 position,
                 format!("'{name}' lists {text:?}, which is not a variable name"),
                 "list names only, without values",
+            );
+        } else if text == "TOOLYARD_TOKEN" {
+            fields.problem(
+                position,
+                format!("'{name}' lists {text}, which gives the rights of the yard's owner"),
+                "remove it; a tool cannot have the token",
             );
         } else if text.starts_with(VARIABLE_PREFIX) {
             fields.problem(

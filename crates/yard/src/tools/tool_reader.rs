@@ -14,7 +14,7 @@ use toolyard_formats::cache_key::{CanonicalKey, TemplateKey};
 use toolyard_formats::doc::{Fields, Node, Position, Problem};
 use toolyard_formats::template::{Target, Template};
 use toolyard_protocol::text::nearest;
-use toolyard_protocol::{CacheKey, ExposedName, Limits, ToolName, ToolSpec};
+use toolyard_protocol::{CacheKey, ExposedName, Guarded, Limits, Sandbox, ToolName, ToolSpec};
 use toolyard_runtimes::command::{CommandRunner, Program, protocol_sandbox};
 use toolyard_wire::child_io::Contract;
 
@@ -358,7 +358,13 @@ impl ToolReader<'_> {
             schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
         };
         let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
-        let SharedFields { about, annotations, behavior, timing, examples, enabled, .. } = self.shared;
+        let SharedFields { about, annotations, mut behavior, timing, examples, enabled, secrets, .. } =
+            self.shared;
+        if runnable.sandbox == Sandbox::None {
+            behavior.guarded = Some(Guarded::Unconfined);
+        } else if !secrets.is_empty() {
+            behavior.guarded = Some(Guarded::Secrets);
+        }
         let limiter = self.loader.limiter(&name, &behavior);
         let spec = ToolSpec {
             name,

@@ -34,9 +34,9 @@ pub(crate) async fn handle(app: &App, request: Request<Body>, connection: &Arc<C
     }
 }
 
-/// Authentication adds the identity to the extensions; without it every client is local.
-pub(super) fn identity(extensions: &Extensions) -> Identity {
-    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::local)
+/// The identity that the HTTP entry point added.
+pub(crate) fn identity(extensions: &Extensions) -> Identity {
+    extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous)
 }
 
 async fn post(

@@ -44,13 +44,14 @@ impl Tool for List {
 
     const NAME: &'static str = "job.list";
     const TITLE: &'static str = "List jobs";
-    const DESCRIPTION: &'static str = "Lists the caller's jobs, newest first, with totals by state.";
+    const DESCRIPTION: &'static str =
+        "Lists the jobs that the caller may see, newest first, with totals by state.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
     const OUTPUT: usize = 4 << 20;
 
     async fn run(&self, request: ListRequest, context: Context<'_>) -> Result<ListResponse, Error> {
         let jobs = self.0.jobs()?;
-        let identity = Some(context.call.identity.clone());
+        let identity = context.call.identity.visible();
         let mut by_status: BTreeMap<&'static str, u64> =
             JobState::ALL.into_iter().map(|state| (state.as_str(), 0)).collect();
         for (state, count) in jobs.store().count(identity.clone()).await? {

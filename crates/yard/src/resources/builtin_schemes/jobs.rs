@@ -30,7 +30,7 @@ impl BuiltinScheme for JobResults {
     ) -> RequestFuture<'a, Vec<Resource>> {
         Box::pin(async move {
             let before = cursor.map(|cursor| Id::parse(cursor).ok_or_else(unknown_cursor)).transpose()?;
-            let identity = Some(context.identity.clone());
+            let identity = context.identity.visible();
             let filter = JobFilter { identity, before, limit: PAGE_SIZE, ..JobFilter::default() };
             let found = self.services.jobs()?.list(filter).await?;
             Ok(found.iter().map(resource).collect())
