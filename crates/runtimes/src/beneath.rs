@@ -1,14 +1,13 @@
 //! Opens files beneath a folder: `openat2` confines the path resolution, so that no race can escape.
 //!
-//! Without `openat2` nothing is opened; there is no weaker fallback.
+//! Without `openat2` only files that no link may lead to are opened, name by name; there is no weaker fallback.
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::path::Arg;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// How links in a path are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +90,7 @@ pub const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EX
 
 pub fn open(
     folder: BorrowedFd<'_>,
-    name: impl Arg + Copy,
+    name: impl AsRef<Path>,
     flags: OFlags,
     links: LinkPolicy,
 ) -> io::Result<OwnedFd> {
@@ -104,12 +103,29 @@ pub fn open(
         LinkPolicy::Refuse => ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
     };
     for _ in 0..MAX_RACES {
-        match rustix::fs::openat2(folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
+        match rustix::fs::openat2(folder, name.as_ref(), flags | OFlags::CLOEXEC, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS) if links == LinkPolicy::Forbid => {
+                return open_by_name(folder, name.as_ref(), flags);
+            }
             opened => return Ok(opened?),
         }
     }
     Err(Errno::AGAIN.into())
+}
+
+/// For kernels before 5.6 and programs that trace this one, such as valgrind.
+fn open_by_name(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let mut names = path.components().peekable();
+    let mut opened: Option<OwnedFd> = None;
+    while let Some(component) = names.next() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV.into()) };
+        let flags = if names.peek().is_some() { FOLDER } else { flags };
+        let from = opened.as_ref().map_or(folder, AsFd::as_fd);
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        opened = Some(rustix::fs::openat(from, name, flags, Mode::empty())?);
+    }
+    opened.ok_or_else(|| Errno::INVAL.into())
 }
 
 pub fn make_folder(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
@@ -124,4 +140,30 @@ pub fn unlink(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
 /// Replaces `to` by `from` atomically; a link at `to` is replaced, not followed.
 pub fn rename(folder: BorrowedFd<'_>, from: &str, to: &str) -> io::Result<()> {
     Ok(rustix::fs::renameat(folder, from, folder, to)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_openat2_no_link_is_followed_either() {
+        let base = std::env::temp_dir().join(format!("toolyard-beneath-{}", std::process::id()));
+        std::fs::create_dir_all(base.join("a/b")).unwrap();
+        std::fs::write(base.join("a/b/file"), "text").unwrap();
+        let _ = std::os::unix::fs::symlink("b/file", base.join("a/link"));
+        let _ = std::os::unix::fs::symlink("a", base.join("linked"));
+        let folder = rustix::fs::open(&base, FOLDER, Mode::empty()).unwrap();
+        for (path, is_opened) in [
+            ("a/b/file", true),
+            ("a/link", false),
+            ("linked/b/file", false),
+            ("a/../a/b/file", false),
+            ("", false),
+        ] {
+            let by_name = open_by_name(folder.as_fd(), Path::new(path), READ);
+            assert_eq!(by_name.is_ok(), is_opened, "{path}");
+        }
+        std::fs::remove_dir_all(&base).unwrap();
+    }
 }

@@ -56,8 +56,9 @@ fn numbers_are_passed_through_digit_by_digit() {
 fn arguments_over_the_cap_are_refused_before_anything_runs() {
     for kind in Kind::ALL {
         let yard = Yard::new();
-        let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
-        yard.tool(kind, "tool", &["/bin/sh", "-c", "touch ran; echo '{}'"], writes);
+        let writes = json!({"sandbox": {"fs": {"write": ["data"]}}});
+        yard.file("data/.keep", "");
+        yard.tool(kind, "tool", &["/bin/sh", "-c", "touch data/ran; echo '{}'"], writes);
         let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(65_536 - 8));
         assert_eq!(fits.len(), 65_536);
         let over = fits.replace("\"a\"", "\"aa\"");
@@ -71,9 +72,9 @@ fn arguments_over_the_cap_are_refused_before_anything_runs() {
             "{error}"
         );
         assert!(error["details"]["hint"].as_str().unwrap().contains("limits.input"), "{error}");
-        assert!(!yard.path("ran").exists(), "{kind:?} ran all the same");
+        assert!(!yard.path("data/ran").exists(), "{kind:?} ran all the same");
         assert_eq!(server.post("tool", &fits).status, 200);
-        assert!(yard.path("ran").exists());
+        assert!(yard.path("data/ran").exists());
         drop(server);
         let refused: Vec<Value> =
             yard.records().into_iter().filter(|record| record["kind"] == "refused").collect();

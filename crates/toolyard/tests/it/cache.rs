@@ -8,7 +8,7 @@ use std::sync::Arc;
 const NOTES: &str = r#"
 import os, time
 def note(what):
-    fd = os.open("notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    fd = os.open("data/notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(fd, f"{what}\n".encode())
     os.close(fd)
 def run(n):
@@ -19,13 +19,13 @@ def run(n):
 "#;
 
 fn notes(yard: &Yard) -> Vec<String> {
-    std::fs::read_to_string(yard.path("notes")).unwrap_or_default().lines().map(str::to_owned).collect()
+    std::fs::read_to_string(yard.path("data/notes")).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 fn tool(yard: &Yard, extra: &str) {
-    yard.file("tools/job.py", NOTES).file(
+    yard.file("data/.keep", "").file("tools/job.py", NOTES).file(
         "tools/job.tool.yaml",
-        format!("id: job\nkind: python\nentry: tools.job:run\ntimeoutMs: 60000\nsandbox: {{fs: {{write: [.]}}}}\n{extra}"),
+        format!("id: job\nkind: python\nentry: tools.job:run\ntimeoutMs: 60000\nsandbox: {{fs: {{write: [data]}}}}\n{extra}"),
     );
 }
 
@@ -162,11 +162,11 @@ fn a_rate_limit_refuses_and_says_when_to_retry() {
 #[test]
 fn only_what_is_safe_to_repeat_is_retried() {
     let yard = Yard::new();
-    let code = "def run():\n    open('tries', 'a').write('x')\n    if len(open('tries').read()) < 3:\n        raise OSError('flaky')\n    return 'done'\n";
-    yard.file("tools/flaky.py", code);
+    let code = "def run():\n    open('data/tries', 'a').write('x')\n    if len(open('data/tries').read()) < 3:\n        raise OSError('flaky')\n    return 'done'\n";
+    yard.file("tools/flaky.py", code).file("data/.keep", "");
     let file = |annotations: &str| {
         format!(
-            "id: flaky\nkind: python\nentry: tools.flaky:run\nretry: {{attempts: 5, backoffMs: 1}}\nsandbox: {{fs: {{write: [.]}}}}\n{annotations}"
+            "id: flaky\nkind: python\nentry: tools.flaky:run\nretry: {{attempts: 5, backoffMs: 1}}\nsandbox: {{fs: {{write: [data]}}}}\n{annotations}"
         )
     };
     yard.file("tools/flaky.tool.yaml", file(""));

@@ -40,11 +40,12 @@ fn fill(file: &PathBuf) {
 #[test]
 fn a_full_disk_refuses_calls_before_they_run_and_free_space_restores_them() {
     let yard = Yard::without_secret();
-    let script = "echo x >>ran; echo '{\"n\":1}'";
-    let writes = json!({"sandbox": {"fs": {"write": ["."]}}});
+    let script = "echo x >>data/ran; echo '{\"n\":1}'";
+    let writes = json!({"sandbox": {"fs": {"write": ["data"]}}});
+    yard.file("data/.keep", "");
     yard.tool(Kind::Cli, "tool", &["/bin/sh", "-c", script], writes);
     let Some((server, state)) = serve_on_a_small_disk(&yard) else { return };
-    let runs = || fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count());
+    let runs = || fs::read_to_string(yard.path("data/ran")).map_or(0, |text| text.lines().count());
     assert_eq!(server.post("tool", "{}").status, 200);
     let (ballast, mut before) = (state.join("ballast"), runs());
     for _ in 0..2 {

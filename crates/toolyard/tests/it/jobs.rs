@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 fn shell(yard: &Yard, name: &str, script: &str, extra: Value) {
+    yard.file("data/.keep", "");
     yard.tool(Kind::Cli, name, &["/bin/sh", "-c", script], extra);
 }
 
@@ -21,12 +22,12 @@ fn job(server: &Server, id: &str, query: &str) -> Value {
 
 fn counting(yard: &Yard, name: &str, extra: Value) {
     let mut extra = extra;
-    extra["sandbox"] = json!({"fs": {"write": ["."]}});
-    shell(yard, name, "cat >/dev/null; echo x >>ran; echo '{\"data\":{\"ok\":true}}'", extra);
+    extra["sandbox"] = json!({"fs": {"write": ["data"]}});
+    shell(yard, name, "cat >/dev/null; echo x >>data/ran; echo '{\"data\":{\"ok\":true}}'", extra);
 }
 
 fn runs(yard: &Yard) -> usize {
-    std::fs::read_to_string(yard.path("ran")).map_or(0, |text| text.lines().count())
+    std::fs::read_to_string(yard.path("data/ran")).map_or(0, |text| text.lines().count())
 }
 
 #[test]
@@ -150,10 +151,11 @@ fn a_caller_who_leaves_before_the_answer_cancels_unless_there_is_a_key() {
 #[test]
 fn jobs_of_a_killed_server_run_again_only_where_that_is_safe() {
     let yard = Yard::new();
-    let script = "cat >/dev/null; echo x >>ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
+    let script =
+        "cat >/dev/null; echo x >>data/ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
     for (name, safe) in [("safe", true), ("unsafe", false)] {
         let extra = json!({"timing": "async_long", "annotations": {"idempotentHint": safe},
-            "sandbox": {"fs": {"write": ["."]}}});
+            "sandbox": {"fs": {"write": ["data"]}}});
         shell(&yard, name, script, extra);
     }
     let server = yard.serve();
@@ -176,10 +178,11 @@ fn jobs_of_a_killed_server_run_again_only_where_that_is_safe() {
 #[test]
 fn a_graceful_stop_leaves_repeatable_jobs_for_the_next_process_and_ends_the_rest() {
     let yard = Yard::new();
-    let script = "cat >/dev/null; echo x >>ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
+    let script =
+        "cat >/dev/null; echo x >>data/ran; [ -e go ] || sleep 1000; echo '{\"data\":{\"ok\":true}}'";
     for (name, safe) in [("safe", true), ("unsafe", false)] {
         let extra = json!({"timing": "async_long", "annotations": {"idempotentHint": safe},
-            "sandbox": {"fs": {"write": ["."]}}});
+            "sandbox": {"fs": {"write": ["data"]}}});
         shell(&yard, name, script, extra);
     }
     let server = yard.serve();
@@ -196,8 +199,8 @@ fn a_graceful_stop_leaves_repeatable_jobs_for_the_next_process_and_ends_the_rest
 #[test]
 fn a_tools_concurrency_holds_for_its_jobs_and_none_is_refused() {
     let yard = Yard::new();
-    let script = "cat >/dev/null; echo + >>log; sleep 0.05; echo - >>log; echo '{\"data\":{}}'";
-    let extra = json!({"timing": "async_long", "concurrency": 2, "sandbox": {"fs": {"write": ["."]}}});
+    let script = "cat >/dev/null; echo + >>data/log; sleep 0.05; echo - >>data/log; echo '{\"data\":{}}'";
+    let extra = json!({"timing": "async_long", "concurrency": 2, "sandbox": {"fs": {"write": ["data"]}}});
     shell(&yard, "narrow", script, extra);
     let server = yard.serve();
     for _ in 0..20 {
@@ -206,7 +209,7 @@ fn a_tools_concurrency_holds_for_its_jobs_and_none_is_refused() {
     eventually("all are over", TIMEOUT, || {
         server.get("/v1/jobs?state=complete").json()["jobs"].as_array().unwrap().len() == 20
     });
-    let log = std::fs::read_to_string(yard.path("log")).unwrap();
+    let log = std::fs::read_to_string(yard.path("data/log")).unwrap();
     let mut running = 0;
     for mark in log.lines() {
         running += if mark == "+" { 1 } else { -1 };

@@ -109,11 +109,12 @@ fn references_inside_a_schema_work_and_circles_are_refused() {
 #[test]
 fn a_function_that_raises_runs_once_and_its_message_is_reported() {
     let yard = Yard::new();
-    let code = "def run():\n    open('ran', 'a').write('x')\n    print('to the log')\n    raise ValueError('the third row is empty')\n";
-    python(&yard, "raises", code, "sandbox: {fs: {write: [.]}}\n");
+    let code = "def run():\n    open('data/ran', 'a').write('x')\n    print('to the log')\n    raise ValueError('the third row is empty')\n";
+    yard.file("data/.keep", "");
+    python(&yard, "raises", code, "sandbox: {fs: {write: [data]}}\n");
     let (ran, envelope) = yard.call("raises", &json!({}));
     assert_eq!((ran.code, message(&envelope)), (1, "ValueError: the third row is empty"));
-    assert_eq!(std::fs::read_to_string(yard.path("ran")).unwrap(), "x");
+    assert_eq!(std::fs::read_to_string(yard.path("data/ran")).unwrap(), "x");
     let stderr = envelope["error"]["error_details"]["stderr"].as_str().unwrap();
     assert!(stderr.contains("to the log") && stderr.contains("Traceback"), "{stderr}");
 }

@@ -193,9 +193,9 @@ fn neither_the_server_nor_a_tool_without_a_sandbox_leaves_a_core_dump() {
     let limit = getrlimit(Resource::Core);
     setrlimit(Resource::Core, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let yard = Yard::new();
-    let abort = "import os\ndef run():\n    os.abort()\n";
-    yard.file("tools/crash.py", abort);
-    for (name, sandbox) in [("open", "none"), ("sandboxed", "{fs: {write: ['.']}}")] {
+    let abort = "import os\ndef run():\n    os.chdir('data')\n    os.abort()\n";
+    yard.file("tools/crash.py", abort).file("data/.keep", "");
+    for (name, sandbox) in [("open", "none"), ("sandboxed", "{fs: {write: [data]}}")] {
         let head = format!("id: {name}\nkind: python\nentry: tools.crash:run\nsandbox: {sandbox}\n");
         yard.file(&format!("tools/{name}.tool.yaml"), head + "secrets: {KEY: \"secret:planted\"}\n");
     }
@@ -207,7 +207,8 @@ fn neither_the_server_nor_a_tool_without_a_sandbox_leaves_a_core_dump() {
     signal(server.pid(), libc::SIGABRT);
     let status = server.child.wait().unwrap();
     assert_eq!((status.signal(), status.core_dumped()), (Some(libc::SIGABRT), false));
-    let names = std::fs::read_dir(yard.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let folders = [yard.root(), yard.path("data")].map(|folder| std::fs::read_dir(folder).unwrap());
+    let names = folders.into_iter().flatten().map(|entry| entry.unwrap().file_name());
     let cores: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("core")).collect();
     assert!(cores.is_empty(), "{cores:?}");
 }
