@@ -25,7 +25,7 @@ use toolyard_store::suite::memory::{self, Memory};
 
 const HISTORIES: u64 = 10_000;
 /// Most of a history is waiting, so many run at once.
-const THREADS: u64 = 48;
+const THREADS: u64 = 128;
 const MAX_RUNNING: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -141,6 +141,7 @@ impl History<'_> {
                 () = process.died.notified() => process.ledger.count("crashed"),
             }
         });
+        process.die();
         runtime.shutdown_background();
         let (most, forced) = (process.most.load(Ordering::SeqCst), process.forced.load(Ordering::SeqCst));
         assert!(most <= MAX_RUNNING + forced, "{most} ran at once: seed {}", self.seed);
