@@ -116,7 +116,8 @@ impl History<'_> {
                 let jobs = engine.jobs.get().unwrap().clone();
                 let clients = 3 + at_work.below(5);
                 let calls = (0..clients).map(|n| {
-                    let (engine, jobs, process, given) = (engine.clone(), jobs.clone(), at_work.clone(), given.clone());
+                    let (engine, jobs, process, given) =
+                        (engine.clone(), jobs.clone(), at_work.clone(), given.clone());
                     tokio::spawn(async move { client(n, &engine, &jobs, &process, &given).await })
                 });
                 let calls: Vec<_> = calls.collect();
@@ -137,7 +138,10 @@ impl History<'_> {
                 answering.abort();
             });
             tokio::select! {
-                worked = tokio::time::timeout(PATIENCE, work) => worked.expect("the history stands still").unwrap(),
+                worked = tokio::time::timeout(PATIENCE, work) => match worked {
+                    Ok(worked) => worked.unwrap(),
+                    Err(_) => panic!("it stands still: seed {}, ending {ending}, {:#?}", self.seed, self.rows()),
+                },
                 () = process.died.notified() => process.ledger.count("crashed"),
             }
         });
