@@ -141,6 +141,14 @@ impl JobHandle {
         self.status.send_modify(|status| status.is_detached = true);
     }
 
+    /// The work is over. Only those who stop a job wait for it, so that others need not be woken twice.
+    pub fn set_stopped(&self) {
+        self.status.send_if_modified(|status| {
+            status.end = End::Stopped;
+            status.stop != StopSignal::None
+        });
+    }
+
     pub fn set_end(&self, end: End) {
         self.status.send_modify(|status| status.end = end);
     }

@@ -71,7 +71,8 @@ impl JobCaller {
         let answer = asked.answer().await;
         drop(asked);
         waiting.end().await;
-        self.permit.write_waiting(&self.jobs, self.lease).await?;
+        // The answer counts, even if the disk is full now; the next write corrects the row.
+        let _ = self.permit.write_waiting(&self.jobs, self.lease).await;
         answer
     }
 

@@ -124,7 +124,11 @@ impl Jobs {
             if job.state.is_finished() || left.is_zero() {
                 return Ok(job);
             }
-            self.events.wait(seen, left.min(Duration::from_secs(5))).await?;
+            tokio::select! {
+                waited = self.events.wait(seen, left.min(Duration::from_secs(5))) => waited?,
+                // What is left of the job is up to another process.
+                () = self.running.closing() => return Ok(job),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The task of one job, from its first gate to the end of its row.
 
-use super::handle::{End, StopSignal};
+use super::handle::StopSignal;
 use super::job_caller::{HeldPermit, JobCaller};
 use super::permits::{JobPermit, Priority};
 use super::running::JobWorker;
@@ -86,7 +86,7 @@ impl JobRun {
         let outcome = catch_panic(executed).await.unwrap_or_else(Outcome::failure);
         // A full disk may delay the end of the row; other jobs need not wait for it.
         self.permit = None;
-        self.worker.handle.set_end(End::Stopped);
+        self.worker.handle.set_stopped();
         let outcome = self.finish(outcome).await;
         self.worker.end(outcome);
     }

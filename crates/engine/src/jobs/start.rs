@@ -124,10 +124,6 @@ impl Jobs {
                     End::Running | End::Stopped => None,
                 };
             }
-            if self.running.is_closing() {
-                // What is left of the job is up to another process.
-                until = Instant::now();
-            }
             if let Some(outcome) = ended {
                 let mut outcome = Arc::unwrap_or_clone(outcome);
                 outcome.meta.job = Some((id, end_state(&outcome)));

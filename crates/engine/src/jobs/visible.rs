@@ -21,12 +21,14 @@ impl Jobs {
             let is_visible = match event.subject.as_deref().map(Id::parse) {
                 Some(job) if JOB_EVENTS.contains(&event.kind.as_str()) => match job {
                     None => false,
-                    Some(id) if known.contains_key(&id) => known[&id],
-                    Some(id) => {
-                        let own = self.store.get(id).await?.is_some_and(|job| job.identity == *identity);
-                        known.insert(id, own);
-                        own
-                    }
+                    Some(id) => match known.get(&id) {
+                        Some(own) => *own,
+                        None => {
+                            let own = self.store.get(id).await?.is_some_and(|job| job.identity == *identity);
+                            known.insert(id, own);
+                            own
+                        }
+                    },
                 },
                 _ => true,
             };

@@ -25,7 +25,7 @@ use toolyard_store::suite::memory::{self, Memory};
 
 const HISTORIES: u64 = 10_000;
 /// Most of a history is waiting, so many run at once.
-const THREADS: u64 = 48;
+const THREADS: u64 = 128;
 const MAX_RUNNING: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -116,7 +116,8 @@ impl History<'_> {
                 let jobs = engine.jobs.get().unwrap().clone();
                 let clients = 3 + at_work.below(5);
                 let calls = (0..clients).map(|n| {
-                    let (engine, jobs, process, given) = (engine.clone(), jobs.clone(), at_work.clone(), given.clone());
+                    let (engine, jobs, process, given) =
+                        (engine.clone(), jobs.clone(), at_work.clone(), given.clone());
                     tokio::spawn(async move { client(n, &engine, &jobs, &process, &given).await })
                 });
                 let calls: Vec<_> = calls.collect();
@@ -137,10 +138,14 @@ impl History<'_> {
                 answering.abort();
             });
             tokio::select! {
-                worked = tokio::time::timeout(PATIENCE, work) => worked.expect("the history stands still").unwrap(),
+                worked = tokio::time::timeout(PATIENCE, work) => match worked {
+                    Ok(worked) => worked.unwrap(),
+                    Err(_) => panic!("it stands still: seed {}, ending {ending}, {:#?}", self.seed, self.rows()),
+                },
                 () = process.died.notified() => process.ledger.count("crashed"),
             }
         });
+        process.die();
         runtime.shutdown_background();
         let (most, forced) = (process.most.load(Ordering::SeqCst), process.forced.load(Ordering::SeqCst));
         assert!(most <= MAX_RUNNING + forced, "{most} ran at once: seed {}", self.seed);

@@ -1,9 +1,10 @@
 //! One process of a history: faults at every await of its store, and a tool that does what its arguments say.
 
 use super::MAX_RUNNING;
+use futures_util::FutureExt;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::{Barrier, Notify};
 use toolyard_engine::stores::{
@@ -57,7 +58,7 @@ pub struct Process {
     pub full: AtomicUsize,
     /// The store operation at which the process dies; `MAX`: none.
     dies_at: AtomicUsize,
-    is_dead: AtomicBool,
+    is_dead: RwLock<bool>,
     pub died: Notify,
     running: AtomicUsize,
     pub most: AtomicUsize,
@@ -73,7 +74,7 @@ impl Process {
             random: AtomicU64::new(seed),
             full: AtomicUsize::new(full),
             dies_at: AtomicUsize::new(dies_at),
-            is_dead: AtomicBool::new(false),
+            is_dead: RwLock::new(false),
             died: Notify::new(),
             running: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -100,12 +101,17 @@ impl Process {
     async fn live(&self) {
         let step = self.dies_at.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if step == Ok(1) {
-            self.is_dead.store(true, Ordering::SeqCst);
-            self.died.notify_one();
+            self.die();
         }
-        if self.is_dead.load(Ordering::SeqCst) {
+        if *self.is_dead.read().unwrap() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// From now on nothing that this process does reaches the store, as after kill -9.
+    pub fn die(&self) {
+        *self.is_dead.write().unwrap() = true;
+        self.died.notify_one();
     }
 
     async fn fault(&self) -> Result<(), StoreError> {
@@ -150,7 +156,15 @@ impl FaultyStore {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             self.process.fault().await?;
-            let result = change(&self.inner).await;
+            let changed = {
+                // The change in memory is made by this call, so it is complete before the process can die.
+                let is_dead = self.process.is_dead.read().unwrap();
+                (!*is_dead).then(|| change(&self.inner))
+            };
+            let result = match changed {
+                Some(changed) => changed.await,
+                None => std::future::pending().await,
+            };
             // The process may die after the change and before its answer.
             self.process.live().await;
             self.process.dawdle().await;
@@ -178,14 +192,11 @@ impl JobStore for FaultyStore {
 
     fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult> {
         self.write(move |jobs| {
-            let ledger = &self.process.ledger;
-            Box::pin(async move {
-                let result = jobs.finish(lease, ending, durability).await;
-                if result == Ok(UpdateResult::Applied) {
-                    *ledger.ends.lock().unwrap().entry(lease.id).or_default() += 1;
-                }
-                result
-            })
+            let result = jobs.finish(lease, ending, durability).now_or_never().unwrap();
+            if result == Ok(UpdateResult::Applied) {
+                *self.process.ledger.ends.lock().unwrap().entry(lease.id).or_default() += 1;
+            }
+            Box::pin(std::future::ready(result))
         })
     }
 
