@@ -7,11 +7,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tracing::warn;
 
 /// After the bound was reached, this part of it is free again, so that holders are not searched for every message.
 const FREED_PART: usize = 8;
+
+/// A client that has read nothing for this long is disconnected when a response waits for space.
+const STALLED: Duration = Duration::from_secs(1);
+/// How long to wait before stalled clients are looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) struct Buffers {
     max: usize,
@@ -19,6 +25,7 @@ pub(crate) struct Buffers {
     table: Mutex<Table>,
     /// Held by the task that makes room.
     making_room: Mutex<()>,
+    freed: Notify,
 }
 
 #[derive(Default)]
@@ -45,6 +52,19 @@ pub(crate) struct Held {
     pub since: Instant,
 }
 
+/// Space for a response, until it is dropped: then something else counts the response.
+pub(crate) struct Space {
+    buffers: Arc<Buffers>,
+    bytes: usize,
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.buffers.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.buffers.freed.notify_waiters();
+    }
+}
+
 /// The bytes of one holder. Dropping it gives them back.
 pub(crate) struct Share {
     buffers: Arc<Buffers>,
@@ -59,6 +79,7 @@ impl Buffers {
             used: AtomicUsize::new(0),
             table: Mutex::default(),
             making_room: Mutex::default(),
+            freed: Notify::new(),
         })
     }
 
@@ -70,18 +91,43 @@ impl Buffers {
         Share { buffers: self.clone(), key, bytes: AtomicUsize::new(0) }
     }
 
+    /// Space for a response that is about to be written: waits while there is none. Many calls may end at once, faster
+    /// than their responses can be sent.
+    pub async fn space(self: &Arc<Self>, bytes: usize) -> Space {
+        loop {
+            let freed = self.freed.notified();
+            let fits = |used: usize| {
+                (used == 0 || used + bytes <= self.max - self.max / FREED_PART).then_some(used + bytes)
+            };
+            if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
+                return Space { buffers: self.clone(), bytes };
+            }
+            self.release_while(bytes, STALLED);
+            // Clients that read are not disconnected for it, so time has to pass.
+            let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+        }
+    }
+
     /// Frees bytes while there are too many. No lock of a holder may be held.
     pub fn make_room(&self) {
-        if self.used.load(Ordering::Relaxed) <= self.max {
-            return;
+        if self.used.load(Ordering::Relaxed) > self.max {
+            self.release_while(0, Duration::ZERO);
         }
+    }
+
+    /// Releases holders until `bytes` more fit. Clients that have read within `stalled` are left alone.
+    fn release_while(&self, bytes: usize, stalled: Duration) {
         // Another task is making room already.
         let Ok(_making) = self.making_room.try_lock() else { return };
-        let mut over = self.used.load(Ordering::Relaxed).saturating_sub(self.max - self.max / FREED_PART);
+        let goal = (self.max - self.max / FREED_PART).saturating_sub(bytes);
+        let mut over = self.used.load(Ordering::Relaxed).saturating_sub(goal);
         let (mut kept, mut disconnected) = (0, 0);
         for (held, holder) in self.by_age() {
             if over == 0 {
                 break;
+            }
+            if !held.kept && held.since.elapsed() < stalled {
+                continue;
             }
             holder.release();
             over = over.saturating_sub(held.bytes);
@@ -121,6 +167,7 @@ impl Share {
             self.buffers.used.fetch_add(bytes - before, Ordering::Relaxed);
         } else {
             self.buffers.used.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.buffers.freed.notify_waiters();
         }
     }
 
@@ -140,7 +187,6 @@ impl Drop for Share {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
 
     struct TestHolder {
         bytes: usize,
@@ -171,6 +217,25 @@ mod tests {
         assert!(holder.share.set(share).is_ok());
         buffers.make_room();
         holder
+    }
+
+    #[tokio::test]
+    async fn a_response_waits_for_space_and_stalled_clients_make_room() {
+        let (buffers, now) = (Buffers::new(800), Instant::now());
+        let reading = hold(&buffers, 400, false, now + Duration::from_secs(60));
+        let newest = hold(&buffers, 100, false, now + Duration::from_secs(61));
+        let first = buffers.space(100).await;
+        let waiting = buffers.clone();
+        let second = tokio::spawn(async move { waiting.space(150).await.bytes });
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert!(!second.is_finished(), "a client that reads is not disconnected");
+        drop(first);
+        assert_eq!(second.await.unwrap(), 150);
+        let stalled = hold(&buffers, 200, false, now.checked_sub(Duration::from_secs(5)).unwrap());
+        assert_eq!(buffers.space(150).await.bytes, 150);
+        assert!(stalled.released.load(Ordering::SeqCst) && !reading.released.load(Ordering::SeqCst));
+        drop((reading, newest, stalled));
+        assert_eq!(buffers.used.load(Ordering::SeqCst), 0);
     }
 
     #[test]

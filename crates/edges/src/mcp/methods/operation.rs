@@ -146,6 +146,18 @@ impl OperationResult {
         OperationResult::Failed(Failure::of(error, requester.revision, uri))
     }
 
+    /// About the size of the response.
+    pub fn response_size(&self) -> usize {
+        match self {
+            OperationResult::Outcome(outcome) => {
+                outcome.data().map_or(0, Payload::len) * 2 + outcome.content().map_or(0, Payload::len)
+            }
+            OperationResult::ReadResult(reading) => reading.parts.iter().map(|part| part.body.len()).sum(),
+            OperationResult::RenderedPrompt(filled) => filled.messages.len(),
+            OperationResult::Task(_) | OperationResult::Failed(_) => 0,
+        }
+    }
+
     pub fn is_failure(&self) -> bool {
         match self {
             OperationResult::Outcome(outcome) => outcome.error().is_some(),

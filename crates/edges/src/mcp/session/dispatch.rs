@@ -1,5 +1,6 @@
 //! Dispatches the messages of a session, 2024-11-05 to 2025-11-25, independent of the transport.
 
+use crate::counted_body::COUNTED;
 use crate::mcp::methods::operation::{self, Operation, OperationResult, Requester};
 use crate::mcp::methods::{self, Client};
 use crate::mcp::session::Session;
@@ -91,8 +92,15 @@ pub(in crate::mcp) async fn run_operation(
         Operation::read(mcp, request).ok_or_else(|| Failure::unknown_method(request.method.as_str()))??;
     let revision = session.handshake.revision;
     let requester = Requester::new(session.identity.clone(), revision, false, request);
-    let caller = SessionCaller::new(session.clone(), out, request);
-    Ok(operation::run(mcp, operation, &requester, &caller).await)
+    let caller = SessionCaller::new(session.clone(), out.clone(), request);
+    let result = operation::run(mcp, operation, &requester, &caller).await;
+    let size = result.response_size();
+    if size >= COUNTED
+        && let MessageSink::Stream(outbox) = out
+    {
+        outbox.hold(mcp.buffers.space(size).await);
+    }
+    Ok(result)
 }
 
 fn set_level(session: &Session, request: &Request) -> Result<Vec<u8>, Failure> {

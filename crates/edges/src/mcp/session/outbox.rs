@@ -1,6 +1,6 @@
 //! The messages of one POST in a session, stored so that a client that lost its connection can resume.
 
-use crate::buffers::{Buffers, Held, Holder, Share};
+use crate::buffers::{Buffers, Held, Holder, Share, Space};
 use crate::connection_limits::Connection;
 use crate::mcp::lock;
 use crate::mcp::messages::{Bounds, Class, Entry, Messages};
@@ -33,6 +33,8 @@ struct State {
     share: Option<Share>,
     /// The bytes that are counted so far.
     counted: usize,
+    /// Space for responses until they are counted: as a stream, or by the connection that sends them.
+    spaces: Vec<Space>,
     /// The reader must disconnect and reconnect after this delay.
     disconnect: Option<Duration>,
     /// When the last response was added.
@@ -68,6 +70,7 @@ impl Outbox {
             pending_responses,
             share: None,
             counted: 0,
+            spaces: Vec::new(),
             disconnect: None,
             finished_at: None,
             reader: 0,
@@ -96,6 +99,11 @@ impl Outbox {
                 warn!(target: "toolyard::mcp", "notifications are dropped: the client reads too slowly");
             }
         });
+    }
+
+    /// Keeps the space for a response that is about to be written.
+    pub fn hold(&self, space: Space) {
+        lock(&self.state).spaces.push(space);
     }
 
     pub fn respond(&self, message: Vec<u8>) {
@@ -140,6 +148,7 @@ impl Outbox {
     /// Whether the bytes are counted.
     fn count(&self, state: &mut State) -> bool {
         let Some(share) = &state.share else { return false };
+        state.spaces.clear();
         let bytes = state.messages.bytes();
         share.set(bytes);
         self.session_bytes.fetch_add(bytes, Ordering::Relaxed);
