@@ -302,7 +302,7 @@ async fn client(
     };
     let id = call.id;
     let answering = Answering(process.clone());
-    let caller: &dyn Caller = if n % 2 == 0 { &NoopCaller } else { &answering };
+    let caller: &dyn Caller = if n.is_multiple_of(2) { &NoopCaller } else { &answering };
     let left = async {
         if process.below(3) == 0 {
             tokio::time::sleep(Duration::from_micros(process.below(800))).await;
