@@ -67,8 +67,11 @@ impl JobCaller {
     async fn ask_and_wait(&self, question: InputRequest) -> Result<InputResponse, Error> {
         let mut asked = self.handle.ask(question)?;
         let waiting = self.begin_waiting();
-        self.permit.write_waiting(&self.jobs, self.lease).await?;
-        let answer = asked.answer().await;
+        let answer = match self.permit.write_waiting(&self.jobs, self.lease).await {
+            Ok(()) => asked.answer().await,
+            // Nobody could see the question.
+            Err(error) => Err(error),
+        };
         drop(asked);
         waiting.end().await;
         // The answer counts, even if the disk is full now; the next write corrects the row.
