@@ -137,7 +137,7 @@ impl Buffers {
                 disconnected += 1;
             }
         }
-        if kept + disconnected > 0 {
+        if disconnected > 0 {
             let most = self.max;
             warn!(target: crate::server::TARGET, kept, disconnected,
                 "max_buffered_bytes ({most}) reached: results kept for resumption were dropped, slow clients disconnected");

@@ -7,8 +7,8 @@ pub(super) mod listen;
 pub(super) mod parked;
 mod seal;
 
-use crate::buffers::{Buffers, Held, Holder, Share};
-use crate::mcp::messages::{Bounds, Class, Messages};
+use crate::buffers::{Held, Holder, Share};
+use crate::mcp::messages::{Class, Messages};
 use crate::mcp::methods::operation::{Operation, OperationResult, Requester, run};
 use crate::mcp::methods::{self, Client};
 use crate::mcp::{Mcp, methods::tasks};
@@ -253,8 +253,7 @@ struct StatelessCaller {
     state: Mutex<State>,
     wake: Notify,
     revision: Revision,
-    bounds: Bounds,
-    buffers: Arc<Buffers>,
+    mcp: Arc<Mcp>,
     began: Instant,
     own: Weak<StatelessCaller>,
 }
@@ -282,8 +281,7 @@ impl StatelessCall {
         let caller = Arc::new_cyclic(|own: &Weak<StatelessCaller>| StatelessCaller {
             own: own.clone(),
             revision: requester.revision,
-            bounds: mcp.options.bounds(),
-            buffers: mcp.buffers.clone(),
+            mcp: mcp.clone(),
             began: Instant::now(),
             wake: Notify::new(),
             state: Mutex::new(State {
@@ -389,14 +387,14 @@ impl StatelessCaller {
     fn send(&self, message: impl FnOnce(&mut ClientPreferences) -> Option<Vec<u8>>) {
         let mut state = self.state();
         let Some(message) = message(&mut state.preferences) else { return };
-        let (messages, share) = &mut **state
-            .messages
-            .get_or_insert_with(|| Box::new((Messages::default(), self.buffers.register(self.own.clone()))));
-        messages.push(Class::Notification, message, self.bounds);
+        let (messages, share) = &mut **state.messages.get_or_insert_with(|| {
+            Box::new((Messages::default(), self.mcp.buffers.register(self.own.clone())))
+        });
+        messages.push(Class::Notification, message, self.mcp.options.bounds());
         share.set(messages.bytes());
         drop(state);
         self.wake.notify_one();
-        self.buffers.make_room();
+        self.mcp.buffers.make_room();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
