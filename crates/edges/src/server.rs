@@ -248,7 +248,8 @@ impl HttpService {
         let response = match request.uri().path() {
             routes::MCP => mcp::handle(&self.app, request.map(Body::new), &connection).await,
             routes::SSE => mcp::open_legacy_stream(&self.app, &request.map(Body::new), &connection),
-            routes::MESSAGES => mcp::post_legacy_message(&self.app, request.map(Body::new)).await,
+            // Boxed, so that the future of every other request stays small: it is moved several times.
+            routes::MESSAGES => Box::pin(mcp::post_legacy_message(&self.app, request.map(Body::new))).await,
             routes::WEB_SOCKET => {
                 let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
                 *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;

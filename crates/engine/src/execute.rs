@@ -11,6 +11,7 @@ use crate::lazy::Lazy;
 use crate::registry::{Entry, Registry};
 use crate::stores::LimitStore;
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 use toolyard_protocol::{Call, Caller, Error, Id, NoopCaller, Outcome, Redactor, Timing};
@@ -93,7 +94,8 @@ impl Engine {
                 Execution::Direct(_) | Execution::Operation(..) => run.await,
             }
         };
-        let ran = redact::result(self.redactor.as_ref(), run::catch_panic(ran).await);
+        let ran = run::catch_panic(pin!(ran)).await;
+        let ran = redact::result(self.redactor.as_ref(), ran);
         let ran = ran.and_then(validate::output);
         let mut outcome = Outcome::from(ran.map(|ran| cache::store(&self.cache, ran)));
         outcome.meta.duration = started.elapsed();

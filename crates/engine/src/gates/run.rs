@@ -9,6 +9,7 @@ use crate::registry::{Entry, Run};
 use futures_util::FutureExt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
@@ -18,7 +19,8 @@ use toolyard_protocol::{Call, Caller, Error, ErrorKind, NoopCaller, Outcome};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Turns a panic into an error: it must not take the caller's task and its permits with it.
-pub async fn catch_panic<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+/// The work is pinned where it is, because a call's future is large and expensive to move.
+pub async fn catch_panic<T>(work: Pin<&mut impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -83,7 +83,7 @@ impl JobRun {
     /// The body of the task.
     pub async fn run(mut self, engine: Engine, call: Call) {
         let executed = async { Ok(engine.execute(&call, Execution::Job(&mut self)).await) };
-        let outcome = catch_panic(executed).await.unwrap_or_else(Outcome::failure);
+        let outcome = catch_panic(std::pin::pin!(executed)).await.unwrap_or_else(Outcome::failure);
         // A full disk may delay the end of the row; other jobs need not wait for it.
         self.permit = None;
         self.worker.handle.set_stopped();

@@ -125,6 +125,12 @@ impl Fixture {
         outcome.error().unwrap_or_else(|| panic!("{tool} succeeded: {outcome:?}")).clone()
     }
 
+    pub async fn err_as(&self, caller: &str, tool: &str, arguments: Value) -> Error {
+        let call = Call { identity: Identity::new(caller), ..self.call(tool, &arguments) };
+        let outcome = self.engine.run(call, &NoopCaller).await;
+        outcome.error().unwrap_or_else(|| panic!("{tool} succeeded: {outcome:?}")).clone()
+    }
+
     pub async fn ok_as(&self, caller: &str, tool: &str, arguments: Value) -> Value {
         let call = Call { identity: Identity::new(caller), ..self.call(tool, &arguments) };
         let outcome = self.engine.run(call, &NoopCaller).await;

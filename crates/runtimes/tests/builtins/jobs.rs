@@ -95,28 +95,31 @@ async fn a_cancelled_job_stops() {
 }
 
 #[tokio::test]
-async fn callers_see_only_their_own_jobs() {
+async fn callers_see_only_their_own_jobs_and_the_owner_sees_all() {
     let fixture = Fixture::new();
     let cursor = fixture.ok("event.poll", json!({"timeout_ms": 0})).await["cursor"].clone();
     let id = fixture.start("alice", "job.sleep", json!({"milliseconds": 50})).await;
     for tool in ["job.status", "job.cancel"] {
         assert_eq!(
-            fixture.err(tool, json!({"job_id": id})).await.kind,
+            fixture.err_as("bob", tool, json!({"job_id": id})).await.kind,
             ErrorKind::ResourceNotFound,
             "{tool}"
         );
     }
-    assert_eq!(fixture.ok("job.list", json!({})).await["total"], 0);
-    assert_eq!(fixture.ok("job.poll", json!({"job_ids": [id]})).await["unknown"], json!([id]));
+    assert_eq!(fixture.ok_as("bob", "job.list", json!({})).await["total"], 0);
+    assert_eq!(fixture.ok("job.list", json!({})).await["total"], 1);
+    assert_eq!(fixture.ok_as("bob", "job.poll", json!({"job_ids": [id]})).await["unknown"], json!([id]));
     let own = fixture.ok_as("alice", "job.poll", json!({"job_ids": [id]})).await;
     assert_eq!(own["completed"], json!([id]));
     let seen = |page: &Value| {
         page["events"].as_array().unwrap().iter().filter(|e| e["subject"] == id.as_str()).count()
     };
-    let others = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
+    let others = fixture.ok_as("bob", "event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     assert_eq!(seen(&others), 0, "{others}");
     let own = fixture.ok_as("alice", "event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
     assert!(seen(&own) >= 2, "{own}");
+    let all = fixture.ok("event.poll", json!({"cursor": cursor, "timeout_ms": 0})).await;
+    assert_eq!(seen(&all), seen(&own), "the owner of the yard sees the jobs of all callers");
     // The cursor also advances past omitted events.
     assert_eq!(others["cursor"], own["cursor"]);
 }

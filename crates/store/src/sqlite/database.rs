@@ -184,7 +184,7 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
         let connection = connect(path)?;
         let mode: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
         if mode == INCREMENTAL {
-            connection.execute_batch("PRAGMA incremental_vacuum")?;
+            incremental_vacuum(&connection, "")?;
         } else {
             connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
             connection.execute_batch("VACUUM")?;
@@ -193,6 +193,14 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
         Ok(())
     };
     compact().map_err(|SqliteError(error)| error)
+}
+
+/// Gives free pages back: each row of the statement is a page.
+pub fn incremental_vacuum(connection: &Connection, pages: &str) -> Result<(), SqliteError> {
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum{pages}"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
 }
 
 /// Opens a connection with the settings shared by the writer and the readers.

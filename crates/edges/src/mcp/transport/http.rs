@@ -65,7 +65,8 @@ async fn post(
             handle_message(mcp, headers, identity, message, (accept, connection)).await
         }
         Incoming::Batch(messages) => {
-            session::batch(mcp, headers, &identity, messages, (accept, connection)).await
+            // Boxed, as other requests of a session are: a large future is expensive to move.
+            Box::pin(session::batch(mcp, headers, &identity, messages, (accept, connection))).await
         }
     }
 }
@@ -95,7 +96,7 @@ async fn handle_message(
             } else if request.method == mcp::Method::Initialize {
                 session::initialize(mcp, identity, &request)
             } else {
-                session::request(mcp, headers, &identity, request, (accept, connection)).await
+                Box::pin(session::request(mcp, headers, &identity, request, (accept, connection))).await
             }
         }
         // Stateless clients send no notifications on HTTP; those of a future revision are ignored.

@@ -4,6 +4,7 @@ use super::row::{self, LeaseRow, read_state};
 use super::{TxEffects, change};
 use crate::job_rules;
 use crate::sqlite::columns::{number, read_id};
+use crate::sqlite::database::incremental_vacuum;
 use crate::sqlite::error::SqliteError;
 use rusqlite::{Connection, params};
 use toolyard_engine::stores::{Lease, Recovered};
@@ -74,7 +75,7 @@ fn shrink(connection: &Connection) -> Result<(), SqliteError> {
     let free: i64 = connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
     if free > KEPT_PAGES {
         let pages = (free - KEPT_PAGES).min(SHRINK_PAGES);
-        connection.execute_batch(&format!("PRAGMA incremental_vacuum({pages})"))?;
+        incremental_vacuum(connection, &format!("({pages})"))?;
     }
     Ok(())
 }
