@@ -16,6 +16,7 @@ use toolyard_formats::template::{Target, Template};
 use toolyard_protocol::text::nearest;
 use toolyard_protocol::{CacheKey, ExposedName, Guarded, Limits, Sandbox, ToolName, ToolSpec};
 use toolyard_runtimes::command::{CommandRunner, Program, protocol_sandbox};
+use toolyard_runtimes::secrets::SecretBinding;
 use toolyard_wire::child_io::Contract;
 
 /// An argument longer than this is not taken for a path.
@@ -360,11 +361,7 @@ impl ToolReader<'_> {
         let ((input_schema, input), (output_schema, output)) = (split(input), split(output));
         let SharedFields { about, annotations, mut behavior, timing, examples, enabled, secrets, .. } =
             self.shared;
-        if runnable.sandbox == Sandbox::None {
-            behavior.guarded = Some(Guarded::Unconfined);
-        } else if !secrets.is_empty() {
-            behavior.guarded = Some(Guarded::Secrets);
-        }
+        behavior.guarded = guarded(runnable.sandbox, &secrets).or(behavior.guarded);
         let limiter = self.loader.limiter(&name, &behavior);
         let spec = ToolSpec {
             name,
@@ -391,6 +388,14 @@ impl ToolReader<'_> {
             warnings: runnable.warnings,
             notes: runnable.notes,
         })
+    }
+}
+
+/// Why callers need the yard's token, unless the tool's file asks for it anyway.
+fn guarded(sandbox: Sandbox, secrets: &[SecretBinding]) -> Option<Guarded> {
+    match sandbox {
+        Sandbox::None => Some(Guarded::Unconfined),
+        _ => (!secrets.is_empty()).then_some(Guarded::Secrets),
     }
 }
 
