@@ -112,9 +112,36 @@ pub fn escapes(source: &[u8]) -> Decoded {
     })
 }
 
+/// Character references of HTML and XML, such as `&amp;`, `&#39;` or `&#x27;`.
+pub fn references(source: &[u8]) -> Decoded {
+    Decoded::read(source, |rest| {
+        let rest = rest.strip_prefix(b"&")?;
+        let length = rest.iter().take(MAX_REFERENCE).position(|&byte| byte == b';')?;
+        let c = match &rest[..length] {
+            b"amp" => '&',
+            b"lt" => '<',
+            b"gt" => '>',
+            b"quot" => '"',
+            b"apos" => '\'',
+            b"nbsp" => '\u{a0}',
+            [b'#', b'x' | b'X', digits @ ..] => char::from_u32(number(digits, 16)?)?,
+            [b'#', digits @ ..] => char::from_u32(number(digits, 10)?)?,
+            _ => return None,
+        };
+        Some((Piece::Char(c), length + 2))
+    })
+}
+
+/// The longest reference: `#x0010FFFF`.
+const MAX_REFERENCE: usize = 11;
+
 fn hex(digits: &[u8], length: usize) -> Option<u32> {
-    let digits = digits.get(..length).filter(|digits| !digits.is_empty())?;
-    digits.iter().try_fold(0, |sum, &digit| Some(sum << 4 | (digit as char).to_digit(16)?))
+    number(digits.get(..length)?, 16)
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    let next = |sum: u32, &digit: &u8| sum.checked_mul(radix)?.checked_add((digit as char).to_digit(radix)?);
+    (!digits.is_empty()).then(|| digits.iter().try_fold(0, next))?
 }
 
 #[cfg(test)]
@@ -131,6 +158,8 @@ mod tests {
             (escapes, r"\u00e9t\u00e9", "été", "é", r"\u00e9"),
             (escapes, r"a\ud83d\ude00b", "a😀b", "😀b", r"\ud83d\ude00b"),
             (escapes, r"\u{1b}[m\x41", "\u{1b}[mA", "mA", r"m\x41"),
+            (references, "a&#x27;b&amp;&#39;", "a'b&'", "b&'", "b&amp;&#39;"),
+            (references, "a & b; &zz; &#; &#x110000;", "a & b; &zz; &#; &#x110000;", "b;", "b;"),
             (escapes, r"C:\q\ud83d", r"C:\q\ud83d", r"\q", r"\q"),
         ] {
             let found = decoder(source.as_bytes());

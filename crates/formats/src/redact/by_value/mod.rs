@@ -50,7 +50,8 @@ impl SecretRedactor {
             hidden.has_spaces |= value.contains(' ');
         }
         if !hidden.patterns.is_empty() {
-            let search = AhoCorasick::new(hidden.patterns.iter().map(|pattern| &pattern.text));
+            let texts = hidden.patterns.iter().map(|pattern| &pattern.text);
+            let search = AhoCorasick::builder().ascii_case_insensitive(true).build(texts);
             hidden.search = Some(search.map_err(|error| error.to_string())?);
         }
         Ok(hidden)
@@ -138,7 +139,8 @@ impl SecretRedactor {
         let percent = has(b'%').then_some(decode::percent as decode::Decoder);
         let form = (self.has_spaces && has(b'+')).then_some(decode::form as decode::Decoder);
         let escapes = has(b'\\').then_some(decode::escapes as decode::Decoder);
-        [percent, form, escapes].into_iter().flatten()
+        let references = has(b'&').then_some(decode::references as decode::Decoder);
+        [percent, form, escapes, references].into_iter().flatten()
     }
 
     fn raw_spans(&self, search: &AhoCorasick, bytes: &[u8]) -> Vec<Span> {

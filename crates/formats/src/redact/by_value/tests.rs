@@ -29,6 +29,20 @@ fn base64(bytes: &[u8], url: bool, pad: bool) -> String {
     out
 }
 
+/// With padding; it shares no code with the implementation either.
+fn base32(bytes: &[u8]) -> String {
+    let alphabet: Vec<char> = ('A'..='Z').chain('2'..='7').collect();
+    let mut out = String::new();
+    for chunk in bytes.chunks(5) {
+        let number =
+            chunk.iter().fold(0_u64, |sum, &byte| sum << 8 | u64::from(byte)) << (8 * (5 - chunk.len()));
+        let digits = (chunk.len() * 8).div_ceil(5);
+        out.extend((0..digits).map(|i| alphabet[(number >> (35 - 5 * i) & 31) as usize]));
+        out.push_str(&"=".repeat(8 - digits));
+    }
+    out
+}
+
 #[test]
 fn a_secret_is_found_in_every_common_encoding() {
     let hex: String = KEY.bytes().map(|b| format!("{b:02x}")).collect();
@@ -36,8 +50,20 @@ fn a_secret_is_found_in_every_common_encoding() {
     let json = serde_json::to_string(KEY).unwrap();
     let inner = &json[1..json.len() - 1];
     let twice = serde_json::to_string(&json).unwrap();
+    let html = "p@ss&#32;w&#xf6;rd&#x2F;&quot;42&#34;?";
+    let utf16 = |bytes: fn(u16) -> [u8; 2]| KEY.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+    let (little, big) = (utf16(u16::to_le_bytes), utf16(u16::to_be_bytes));
     for (text, expected) in [
         (KEY.to_owned(), "[secret key]"),
+        (KEY.to_ascii_uppercase(), "[secret key]"),
+        ("Correct Horse BATTERY staple".to_owned(), "[secret long]"),
+        (html.to_owned(), "[secret key]"),
+        ("x2\u{0}7\u{0}1\u{0}8\u{0}2\u{0}8\u{0}".to_owned(), "x[secret pin]"),
+        (base64(&little, false, true), "[secret key]"),
+        (base64(&big, true, false), "[secret key]"),
+        (base32(KEY.as_bytes()), "[secret key]"),
+        (base32(&little).to_lowercase(), "[secret key]"),
+        (little.iter().map(|b| format!("{b:02X}")).collect(), "[secret key]"),
         (hex.to_uppercase(), "[secret key]"),
         (hex, "[secret key]"),
         (percent.to_lowercase(), "[secret key]"),
@@ -70,6 +96,17 @@ proptest! {
         // Only digits of the surrounding bytes remain.
         let left = shown.replace("[secret s]", "").replace('=', "").len();
         prop_assert!(left <= (before.len() * 8).div_ceil(6) + (after.len() * 8).div_ceil(6), "{shown}");
+    }
+
+    #[test]
+    fn base32_is_found_whatever_stands_around_it(
+        value in ".{6,40}", before in prop::collection::vec(any::<u8>(), 0..9),
+        after in prop::collection::vec(any::<u8>(), 0..9)
+    ) {
+        let hidden = SecretRedactor::new([("s", value.as_str())]).unwrap();
+        let shown = hidden.text(&base32(&[before.as_slice(), value.as_bytes(), after.as_slice()].concat())).expect("found");
+        let left = shown.replace("[secret s]", "").replace('=', "").len();
+        prop_assert!(left <= (before.len() * 8).div_ceil(5) + (after.len() * 8).div_ceil(5), "{shown}");
     }
 
     #[test]
