@@ -3,6 +3,11 @@
 /// Decides what happens at a fault point, such as `blob.placed`.
 pub trait Faults: Send + Sync {
     fn at(&self, point: &'static str) -> Fault;
+
+    /// Whether writes are held back, so that they form a group.
+    fn is_held(&self) -> bool {
+        false
+    }
 }
 
 /// What happens at a fault point.

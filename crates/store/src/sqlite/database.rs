@@ -1,5 +1,6 @@
 //! One SQLite file with a single writer thread (group commit) and a few reader threads.
 
+use super::committer::{Committer, Shared};
 use super::error::SqliteError;
 use super::faults::Faults;
 use super::file::DatabaseFile;
@@ -7,12 +8,12 @@ use super::jobs::count::Counts;
 use super::migrate::migrate;
 use super::newest_event::NewestEvent;
 use super::reader::{self, ReadRequest, Reader};
-use super::writer::{self, WriteRequest, Writer};
+use super::writer::{self, Grouping, WriteOp, WriteRequest, Writer};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use toolyard_engine::stores::{Durability, StoreError};
@@ -26,13 +27,13 @@ const READERS: usize = 2;
 const READ_BUDGET: Duration = Duration::from_secs(10);
 
 /// How long SQLite waits for a lock of another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prepared statements cached per connection.
 const STATEMENT_CACHE_SIZE: usize = 128;
 
-/// WAL pages after which SQLite runs a checkpoint: 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4000;
+/// WAL pages after which a checkpoint is run: 16 MiB.
+pub const CHECKPOINT_PAGES: i32 = 4000;
 
 /// The value of `PRAGMA auto_vacuum` that lets free pages be given back.
 const INCREMENTAL: i64 = 2;
@@ -43,6 +44,8 @@ const WAL_SIZE_LIMIT: i64 = 16 << 20;
 /// Several processes may have the same file open, each with a `Database` of its own.
 pub struct Database {
     writer: mpsc::Sender<WriteRequest>,
+    /// Owned by the writer's thread, so that the connection closes with it.
+    committer: Weak<Mutex<Committer>>,
     readers: mpsc::Sender<ReadRequest>,
     newest: Arc<NewestEvent>,
     counts: Arc<Counts>,
@@ -64,28 +67,18 @@ impl Database {
         let stopped = Arc::new(AtomicBool::new(false));
         let (writes, writing) = watch::channel(());
         let (reads, reading) = watch::channel(());
-        let thread = Writer {
-            connection,
-            queue: changes,
-            faults,
-            newest: newest.clone(),
-            counts: counts.clone(),
-            stopped: stopped.clone(),
-            file: DatabaseFile::of(path)?,
-            wal: wal_path(path),
-            synced: true,
-            commits: 0,
-            callers: 0,
-            group_wait: Duration::ZERO,
-            skip_waits: 0,
-        };
+        let shared =
+            Shared { faults, newest: newest.clone(), counts: counts.clone(), stopped: stopped.clone() };
+        let committer = Arc::new(Mutex::new(Committer::new(connection, DatabaseFile::of(path)?, shared)?));
+        let weak = Arc::downgrade(&committer);
+        let thread = Writer { queue: changes, committer, grouping: Grouping::default() };
         spawn("yard-writer", writes, move || thread.run())?;
         let read_requests = Arc::new(Mutex::new(read_requests));
         for _ in 0..READERS {
             let thread = Reader { file: DatabaseFile::of(path)?, queue: read_requests.clone() };
             spawn("yard-reader", reads.clone(), move || thread.run())?;
         }
-        Ok(Arc::new(Database { writer, readers, newest, counts, stopped, writing, reading }))
+        Ok(Arc::new(Database { writer, committer: weak, readers, newest, counts, stopped, writing, reading }))
     }
 
     /// Runs `change` in a transaction and returns its result after the commit. It runs at most once and is
@@ -109,6 +102,41 @@ impl Database {
         change: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.submit(durability, true, change).await
+    }
+
+    /// [`Database::write_checked`] for a small change that need not be synced. While no other write waits, it runs on
+    /// the caller's thread: two switches of threads would cost as much as the change.
+    pub async fn write_small<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let write = Box::new(writer::TypedWrite::new(change, true, reply));
+        if let Some(write) = self.write_here(write) {
+            self.send(WriteRequest::Write(Durability::Written, write)).await?;
+        }
+        answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    /// Returns the write if it must wait.
+    fn write_here(&self, write: Box<dyn WriteOp>) -> Option<Box<dyn WriteOp>> {
+        let Some(committer) = self.committer.upgrade() else { return Some(write) };
+        let mut committer = match committer.try_lock() {
+            Ok(committer) => committer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Some(write),
+        };
+        if !committer.is_free() || self.writer.capacity() < QUEUE_CAPACITY {
+            return Some(write);
+        }
+        let left = committer.commit_here(write);
+        // A full queue has a write, which is followed by a checkpoint too.
+        if committer.is_stopped() {
+            let _ = self.writer.try_send(WriteRequest::Close);
+        } else if committer.is_checkpoint_due() {
+            let _ = self.writer.try_send(WriteRequest::Checkpoint);
+        }
+        left
     }
 
     /// Runs `query` on a snapshot of the database.
@@ -154,8 +182,15 @@ impl Database {
         let (reply, answer) = oneshot::channel();
         let request =
             WriteRequest::Write(durability, Box::new(writer::TypedWrite::new(change, checked, reply)));
-        self.writer.send(request).await.map_err(|_| StoreError::Stopped)?;
+        self.send(request).await?;
         answer.await.map_err(|_| StoreError::Stopped)?
+    }
+
+    async fn send(&self, request: WriteRequest) -> Result<(), StoreError> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(StoreError::Stopped);
+        }
+        self.writer.send(request).await.map_err(|_| StoreError::Stopped)
     }
 
     pub(super) fn newest(&self) -> &Arc<NewestEvent> {
@@ -255,12 +290,6 @@ fn enable_wal(connection: &Connection) -> Result<(), SqliteError> {
 
 async fn wait_closed(mut threads: watch::Receiver<()>) {
     while threads.changed().await.is_ok() {}
-}
-
-fn wal_path(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
 }
 
 fn spawn(

@@ -5,6 +5,7 @@ mod archive;
 mod artifacts;
 mod cache;
 mod columns;
+mod committer;
 mod database;
 mod error;
 mod events;

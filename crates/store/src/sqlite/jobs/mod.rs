@@ -55,6 +55,9 @@ pub const DEATHS: &str = "
     CREATE INDEX job_cancel ON job (owner) WHERE cancel_requested = 1 AND state < 3;
 ";
 
+/// Outcomes up to this size are written on the caller's thread, if it can be at once.
+const SMALL: usize = 16 << 10;
+
 pub struct Jobs {
     database: Arc<Database>,
     effects: TxEffects,
@@ -113,7 +116,13 @@ impl JobStore for Jobs {
     }
 
     fn finish(&self, lease: Lease, ending: JobEnd, durability: Durability) -> StoreFuture<'_, UpdateResult> {
-        self.write(durability, move |connection, effects| change::finish(connection, effects, lease, &ending))
+        let effects = self.effects.clone();
+        let is_small = ending.outcome.as_ref().is_none_or(|outcome| outcome.len() <= SMALL);
+        let end = move |connection: &Connection| change::finish(connection, &effects, lease, &ending);
+        match durability {
+            Durability::Written if is_small => Box::pin(self.database.write_small(end)),
+            _ => Box::pin(self.database.write_checked(durability, end)),
+        }
     }
 
     fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {

@@ -81,7 +81,7 @@ impl Process {
         group: &[Operation],
         planned: Option<PlannedFault>,
     ) -> Vec<Result<Answer, StoreError>> {
-        self.script.hold(planned);
+        self.script.hold(group.len(), planned);
         let all = join_all(group.iter().map(|operation| operation.clone().run(&self.jobs, &self.events)));
         // Polled in order: every operation is queued when the writer is released.
         tokio::join!(all, async { self.script.release() }).0

@@ -34,9 +34,9 @@ impl FaultScript {
         FaultScript { log, state: Mutex::default(), opened: Condvar::new() }
     }
 
-    /// Blocks the writer until [`FaultScript::release`], and plans a fault.
-    pub fn hold(&self, planned: Option<PlannedFault>) {
-        *self.state.lock().unwrap() = State { hold: true, planned, ..State::default() };
+    /// Plans a fault, and holds back the writes of a group until [`FaultScript::release`].
+    pub fn hold(&self, writes: usize, planned: Option<PlannedFault>) {
+        *self.state.lock().unwrap() = State { hold: writes > 1, planned, ..State::default() };
     }
 
     pub fn release(&self) {
@@ -56,6 +56,10 @@ impl FaultScript {
 }
 
 impl Faults for FaultScript {
+    fn is_held(&self) -> bool {
+        self.state.lock().unwrap().hold
+    }
+
     fn at(&self, point: &'static str) -> Fault {
         let mut state = self.state.lock().unwrap();
         while point == WOKEN && state.hold {
