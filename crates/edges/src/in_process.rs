@@ -33,7 +33,7 @@ impl InProcess {
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    http_service.clone().handle(request, UpgradeSlot::default(), Arc::default())
+                    http_service.clone().handle(request, Ok(true), UpgradeSlot::default(), Arc::default())
                 }),
             )
             .await;

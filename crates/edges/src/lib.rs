@@ -8,6 +8,7 @@ mod limits;
 mod mcp;
 mod plain_http;
 mod query;
+mod request_head;
 mod routes;
 mod server;
 mod v1;

@@ -3,10 +3,11 @@
 use crate::connection_limits::{Connection, ConnectionGuard, ConnectionLimits};
 use crate::counted_body;
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
+use crate::request_head::{HeadFault, HeadReader, RequestHead};
 use crate::{routes, v1};
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -231,38 +232,54 @@ impl HttpService {
         HttpService { router: TowerToHyperService::new(routes::all(&app)), app }
     }
 
+    /// `head` tells whether the connection may be used again.
     pub(crate) async fn handle(
         self,
         mut request: Request<Incoming>,
+        head: Result<bool, HeadFault>,
         upgrade_slot: UpgradeSlot,
         connection: Arc<Connection>,
     ) -> Result<Response, Infallible> {
-        if let Some(refused) = reject_non_local(&request) {
-            return Ok(refused);
-        }
-        match self.app.options.auth.identify(request.headers()) {
-            Some(identity) => drop(request.extensions_mut().insert(identity)),
-            None if request.uri().path() == routes::HEALTH => {}
-            None => return Ok(needs_token(request.uri().path())),
-        }
-        let response = match request.uri().path() {
-            routes::MCP => mcp::handle(&self.app, request.map(Body::new), &connection).await,
-            routes::SSE => mcp::open_legacy_stream(&self.app, &request.map(Body::new), &connection),
+        let mut response = match (self.reject(&mut request, head), request.uri().path()) {
+            (Some(refused), _) => refused,
+            (None, routes::MCP) => mcp::handle(&self.app, request.map(Body::new), &connection).await,
+            (None, routes::SSE) => mcp::open_legacy_stream(&self.app, &request.map(Body::new), &connection),
             // Boxed, so that the future of every other request stays small: it is moved several times.
-            routes::MESSAGES => Box::pin(mcp::post_legacy_message(&self.app, request.map(Body::new))).await,
-            routes::WEB_SOCKET => {
+            (None, routes::MESSAGES) => {
+                Box::pin(mcp::post_legacy_message(&self.app, request.map(Body::new))).await
+            }
+            (None, routes::WEB_SOCKET) => {
                 let (response, upgrade) = mcp::upgrade(&self.app.mcp, request.map(Body::new));
                 *upgrade_slot.lock().unwrap_or_else(PoisonError::into_inner) = upgrade;
                 response
             }
-            _ => self.router.call(request).await?,
+            (None, _) => self.router.call(request).await?,
         };
+        if head != Ok(true) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         // Small responses, nearly all, are not counted.
         let most = response.body().size_hint().upper();
         if most.is_some_and(|most| most < counted_body::COUNTED as u64) {
             return Ok(response);
         }
         Ok(counted_body::count(response, self.app.mcp.buffers(), &connection))
+    }
+
+    /// Refuses what may not pass; else the request gets the identity of its caller.
+    fn reject(&self, request: &mut Request<Incoming>, head: Result<bool, HeadFault>) -> Option<Response> {
+        if let Err(fault) = head {
+            return Some(refuse_head(request.uri().path(), fault));
+        }
+        if let Some(refused) = reject_non_local(request) {
+            return Some(refused);
+        }
+        match self.app.options.auth.identify(request.headers()) {
+            Some(identity) => drop(request.extensions_mut().insert(identity)),
+            None if request.uri().path() == routes::HEALTH => {}
+            None => return Some(needs_token(request.uri().path())),
+        }
+        None
     }
 }
 
@@ -285,11 +302,15 @@ async fn connection(
     }
     let service_slot = upgrade_slot.clone();
     let is_first = AtomicBool::new(true);
-    let service = service_fn(|request| {
+    let head = RequestHead::new(options.max_header);
+    let stream = HeadReader { stream, head: head.clone() };
+    let service = service_fn(|request: Request<Incoming>| {
         if is_first.swap(false, Ordering::Relaxed) {
             connection_guard.mark_active();
         }
-        http_service.clone().handle(request, service_slot.clone(), connection_guard.connection.clone())
+        let checked = head.check(request.body().size_hint().exact());
+        let (service, slot) = (http_service.clone(), service_slot.clone());
+        service.handle(request, checked, slot, connection_guard.connection.clone())
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let finished = tokio::select! {
@@ -323,6 +344,25 @@ fn reject_non_local<B>(request: &Request<B>) -> Option<Response> {
     Some(routes::refuse(request.uri().path(), error))
 }
 
+fn refuse_head(path: &str, fault: HeadFault) -> Response {
+    let (status, what, hint) = match fault {
+        HeadFault::TooLarge => (
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the request line and headers are larger than max_header",
+            "send shorter headers, or raise [server] max_header",
+        ),
+        HeadFault::BareLineFeed => (
+            StatusCode::BAD_REQUEST,
+            "a line of the request head ends with LF alone",
+            "end each line with CR LF",
+        ),
+    };
+    warn!(target: TARGET, "request refused: {what}");
+    let mut response = routes::refuse(path, Error::new(ErrorKind::InvalidInput, what).hint(hint));
+    *response.status_mut() = status;
+    response
+}
+
 fn needs_token(path: &str) -> Response {
     let error = Error::new(ErrorKind::Unauthenticated, "every request to this server needs the yard's token")
         .hint("send the header 'Authorization: Bearer TOKEN'; 'toolyard token' prints the token");
@@ -341,6 +381,9 @@ fn refusal(headers: &HeaderMap, uri_host: Option<&str>) -> Option<&'static str> 
         return Some("there is more than one Host header");
     }
     let origin = text(header::ORIGIN)?;
+    if headers.get_all(header::ORIGIN).iter().count() > 1 {
+        return Some("there is more than one Origin header");
+    }
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     (!host.is_some_and(|host| is_local(strip_port(host))))
         .then_some("requests from other origins are refused")

@@ -156,3 +156,44 @@ fn from_another_address(address: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     answer.lines().next().unwrap_or_default().to_owned()
 }
+
+#[test]
+fn a_head_that_other_readers_see_differently_is_refused() {
+    let (_yard, server) = serve("");
+    let send = |request: &str| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        // A connection that is not closed by the server ends with the time-out.
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let close = "connection: close\r\n";
+    let get = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{close}");
+    assert!(send(&format!("{get}origin: http://localhost\r\n\r\n")).starts_with("HTTP/1.1 200 OK"));
+    let large = format!("{get}x: {}\r\n\r\n", "y".repeat(60_000));
+    assert!(send(&large).starts_with("HTTP/1.1 200 OK"), "within the bound");
+    let origins = "origin: http://localhost\r\norigin: http://evil.example\r\n";
+    for (request, status, why) in [
+        (format!("{get}{origins}\r\n"), "403 Forbidden", "there is more than one Origin header"),
+        (
+            get.replace("\r\n", "\n") + "\n",
+            "400 Bad Request",
+            "a line of the request head ends with LF alone",
+        ),
+        (
+            format!("{get}a: b\nc: d\r\n\r\n"),
+            "400 Bad Request",
+            "a line of the request head ends with LF alone",
+        ),
+        (format!("{get}x: {}\r\n\r\n", "y".repeat(90_000)), "431 Request Header Fields Too Large", ""),
+    ] {
+        let answer = send(&request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(why), "{answer}");
+        assert!(answer.contains(close), "the connection is not used again: {answer}");
+    }
+    // What is sent before the answer came is not read as a request.
+    let pipelined = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2);
+    assert_eq!(send(&pipelined).matches("HTTP/1.1 ").count(), 1);
+}
