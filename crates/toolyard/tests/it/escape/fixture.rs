@@ -1,13 +1,13 @@
 //! A yard with attacking tools, and everything outside that they must not reach.
 
 use super::table::{AREAS, Tool, attempts};
-use crate::support::{RunAs, Server, Yard, eventually, marker, processes_with, run_for, signal};
+use crate::support::{RunAs, Server, Yard, eventually, is_root, marker, processes_with, run_for, signal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ const NOBODY: u32 = 65534;
 pub type Outcomes = BTreeMap<String, String>;
 
 pub struct Fixture {
-    run_as: RunAs,
     yard: Yard,
     server: Server,
     outside: PathBuf,
@@ -39,18 +38,7 @@ pub struct Fixture {
 impl Fixture {
     pub fn new(run_as: RunAs, level: &str) -> Fixture {
         let (yard, marker) = (Yard::of(run_as), marker());
-        let outside = std::env::temp_dir().join(format!("outside-{marker}"));
-        let owner = if run_as == RunAs::Nobody { NOBODY } else { rustix::process::geteuid().as_raw() };
-        let other = if owner == 0 { NOBODY } else { 0 };
-        fs::create_dir(&outside).unwrap();
-        for name in attempts().map(|attempt| attempt.name) {
-            fs::create_dir(outside.join(name)).unwrap();
-            fs::write(outside.join(name).join("note"), "#!/bin/sh\n# not for tools\n").unwrap();
-            fs::set_permissions(outside.join(name).join("note"), fs::Permissions::from_mode(0o755)).unwrap();
-            for path in [outside.join(name).join("note"), outside.join(name), outside.clone()] {
-                chown(path, Some(owner), Some(owner)).unwrap();
-            }
-        }
+        let outside = notes_outside(run_as, &marker);
         yard.file("outside.py", include_str!("outside.py"));
         let mut command = yard.command_of("python3");
         command.env("PLANTED", &marker).arg("outside.py").args([&outside, &yard.root()]).arg(&marker);
@@ -63,33 +51,26 @@ impl Fixture {
         yard.file("data/.keep", "").file(".git/hooks/.keep", "").file("tools/attack.py", CODE);
         for tool in Tool::ALL {
             let (name, sandbox) = (tool.name(), tool.sandbox(port));
-            yard.file(
-                &format!("tools/{name}.tool.yaml"),
-                format!(
-                    "id: {name}\nkind: python\nentry: tools.attack:run\ntimeoutMs: 60000\nsandbox: {{{sandbox}}}\n"
-                ),
-            );
+            let run = "kind: python\nentry: tools.attack:run\ntimeoutMs: 60000";
+            let text = format!("id: {name}\n{run}\nsandbox: {{{sandbox}}}\n");
+            yard.file(&format!("tools/{name}.tool.yaml"), text);
         }
         yard.file("toolyard.toml", format!("[sandbox]\nlevel = \"{level}\"\n"));
         fs::write(yard.home().join("private"), "not for tools").unwrap();
-        // A program of another user with the setuid bit, and a file that only that user may read.
-        fs::copy("/usr/bin/id", yard.path("id-of-another")).unwrap();
-        fs::write(yard.path("of-another"), "not for tools").unwrap();
-        for (path, mode) in [("id-of-another", 0o4755), ("of-another", 0o600)] {
-            chown(yard.path(path), Some(other), Some(other)).unwrap();
-            fs::set_permissions(yard.path(path), fs::Permissions::from_mode(mode)).unwrap();
-        }
+        let other = if is_root() && run_as == RunAs::CurrentUser { NOBODY } else { 0 };
+        let of_another = files_of(other, &yard);
+
         let mut command = yard.command();
         command.env("PLANTED", &marker).args(["serve", "--listen", "127.0.0.1:0"]);
         let server = Server::start(command);
         let first = server.post("attack", json!({"attempts": [], "world": {}}).to_string()).json();
         assert_eq!(first["meta"]["sandbox"], *level, "{run_as:?}: {first}");
         let known = json!({
-            "outside": outside, "home": yard.home(), "marker": marker, "other": other,
-            "state": file_with_content(yard.path(".toolyard")), "launcher": 1, "run": "sandboxed",
+            "outside": outside, "home": yard.home(), "marker": marker, "run": "sandboxed", "launcher": 1,
+            "state": file_with_content(yard.path(".toolyard")), "other": other, "of_another": of_another,
         });
         world.as_object_mut().unwrap().extend(known.as_object().unwrap().clone());
-        Fixture { run_as, yard, server, outside, marker, process, world }
+        Fixture { yard, server, outside, marker, process, world }
     }
 
     /// Makes every attempt from a tool, while another run of a tool offers what it can to others.
@@ -140,10 +121,6 @@ impl Fixture {
         self.marker.clone()
     }
 
-    pub fn user(&self) -> RunAs {
-        self.run_as
-    }
-
     fn call(&self, tool: Tool, names: &[&str]) -> Outcomes {
         let arguments = json!({"attempts": names, "world": self.world}).to_string();
         let answer = self.server.post(tool.name(), arguments).json();
@@ -190,6 +167,41 @@ impl Drop for Fixture {
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.outside);
     }
+}
+
+/// A folder with a folder and a note for each attempt, all of the user who runs the program.
+fn notes_outside(run_as: RunAs, marker: &str) -> PathBuf {
+    let outside = std::env::temp_dir().join(format!("outside-{marker}"));
+    let give = |path: &Path| match run_as {
+        RunAs::CurrentUser => {}
+        RunAs::Nobody => chown(path, Some(NOBODY), Some(NOBODY)).unwrap(),
+    };
+    fs::create_dir(&outside).unwrap();
+    give(&outside);
+    for folder in attempts().map(|attempt| outside.join(attempt.name)) {
+        let note = folder.join("note");
+        fs::create_dir(&folder).unwrap();
+        fs::write(&note, "#!/bin/sh\n# not for tools\n").unwrap();
+        fs::set_permissions(&note, fs::Permissions::from_mode(0o755)).unwrap();
+        give(&folder);
+        give(&note);
+    }
+    outside
+}
+
+/// A setuid program of another user and a file that only that user may read; only root can create them.
+fn files_of(other: u32, yard: &Yard) -> Option<[&'static str; 2]> {
+    let [program, file] = ["id-of-another", "of-another"];
+    if !is_root() {
+        return None;
+    }
+    fs::copy("/usr/bin/id", yard.path(program)).unwrap();
+    fs::write(yard.path(file), "not for tools").unwrap();
+    for (path, mode) in [(program, 0o4755), (file, 0o600)] {
+        chown(yard.path(path), Some(other), Some(other)).unwrap();
+        fs::set_permissions(yard.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    Some([program, file])
 }
 
 /// Some file in the folder that is not empty.

@@ -1,11 +1,12 @@
 # --- Rights. `w.other` is another user: of root's tools an ordinary one, of an ordinary user's tools root.
 
 CAP_SYS_ADMIN = 21
+NOT_ROOT = "only root can create files of another user"
 
 
 @attempt
 def run_a_setuid_program(w):
-    ran = subprocess.run(["./id-of-another", "-u"], capture_output=True, text=True, check=True)
+    ran = subprocess.run([f"./{needed(w.of_another, NOT_ROOT)[0]}", "-u"], capture_output=True, text=True, check=True)
     found(ran.stdout.strip() == str(w.other), "the same user")
 
 
@@ -38,7 +39,7 @@ def set_the_setuid_bit(w):
 table(
     become_another_user=lambda w: os.setuid(w.other),
     join_a_group=lambda w: os.setgroups([w.other]),
-    read_a_file_of_another_user=lambda w: reads("of-another"),
+    read_a_file_of_another_user=lambda w: reads(needed(w.of_another, NOT_ROOT)[1]),
     give_a_file_away=lambda w: os.chown(own_file(w), w.other, -1),
     real_time_priority=lambda w: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)),
 )
