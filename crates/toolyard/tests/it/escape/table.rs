@@ -26,7 +26,10 @@ pub enum Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Plain,
+    /// With limits of memory and processes.
     Limited,
+    /// With a limit of CPU time, which the other attempts must not reach.
+    LimitedCpu,
     /// With `network: allow`.
     WithNetwork,
     /// With a list of one host.
@@ -34,12 +37,14 @@ pub enum Tool {
 }
 
 impl Tool {
-    pub const ALL: [Tool; 4] = [Tool::Plain, Tool::Limited, Tool::WithNetwork, Tool::WithHosts];
+    pub const ALL: [Tool; 5] =
+        [Tool::Plain, Tool::Limited, Tool::LimitedCpu, Tool::WithNetwork, Tool::WithHosts];
 
     pub fn name(self) -> &'static str {
         match self {
             Tool::Plain => "attack",
             Tool::Limited => "bomb",
+            Tool::LimitedCpu => "busy",
             Tool::WithNetwork => "allowed",
             Tool::WithHosts => "listed",
         }
@@ -49,7 +54,8 @@ impl Tool {
     pub fn sandbox(self, port: u64) -> String {
         match self {
             Tool::Plain => "fs: {write: [data]}, tmp: 1048576".to_owned(),
-            Tool::Limited => "memory: 80000000, processes: 40, cpuMs: 400".to_owned(),
+            Tool::Limited => "memory: 80000000, processes: 40".to_owned(),
+            Tool::LimitedCpu => "cpuMs: 400".to_owned(),
             Tool::WithNetwork => "network: allow".to_owned(),
             Tool::WithHosts => format!("network: ['127.0.0.1:{port}']"),
         }
@@ -287,14 +293,20 @@ pub const AREAS: &[Area] = &[
         ],
     },
     Area {
-        title: "limits",
+        title: "limits of memory and processes",
         tool: Tool::Limited,
         attempts: &[
             any("fork_without_end", "fork without end", "killed (processes)", "killed (processes) / EAGAIN"),
             any("take_memory_without_end", "take memory without end", "killed (memory)", "killed (memory)"),
             any("take_memory_in_a_file", "take memory without end in a file (memfd)", "possible", "possible"),
-            any("compute_without_end", "compute without end", "killed (CPU time)", "killed (CPU time)"),
             any("outlive_the_call", "leave a process running after the call", "killed", "killed"),
+        ],
+    },
+    Area {
+        title: "limit of CPU time",
+        tool: Tool::LimitedCpu,
+        attempts: &[
+            any("compute_without_end", "compute without end", "killed (CPU time)", "killed (CPU time)"),
         ],
     },
 ];

@@ -3,8 +3,8 @@
 
 @attempt
 def exchange_with_outside(w):
-    both, exchange = -100, 2
-    call("renameat2", both, own_file(w).encode(), both, w.note.encode(), exchange)
+    exchange = 2
+    call("renameat2", AT_FDCWD, own_file(w).encode(), AT_FDCWD, w.note.encode(), exchange)
 
 
 @attempt
@@ -35,7 +35,7 @@ def climb_from_a_descriptor(w):
 def give_an_unnamed_file_a_name_outside(w):
     file = os.open("data", os.O_TMPFILE | os.O_RDWR)
     follow = 0x400
-    call("linkat", -100, f"/proc/self/fd/{file}".encode(), -100, f"{w.own}/new".encode(), follow)
+    call("linkat", AT_FDCWD, f"/proc/self/fd/{file}".encode(), AT_FDCWD, f"{w.own}/new".encode(), follow)
 
 
 @attempt

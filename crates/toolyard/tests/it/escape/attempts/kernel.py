@@ -34,7 +34,7 @@ def bind_the_root_folder(w):
 @attempt
 def copy_a_mount(w):
     clone = 1
-    os.close(call("open_tree", -100, b"/", clone))
+    os.close(call("open_tree", AT_FDCWD, b"/", clone))
 
 
 table(
