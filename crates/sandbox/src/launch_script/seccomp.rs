@@ -93,8 +93,23 @@ const DENIED_SYSCALLS_OF_ARCH: [i64; 5] =
     [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS_ustat];
 #[cfg(target_arch = "aarch64")]
 const DENIED_SYSCALLS_OF_ARCH: [i64; 0] = [];
-/// IPC objects that are addressed by number and isolated only by an ipc namespace.
-const IPC_SYSCALLS: [i64; 4] = [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open];
+/// IPC objects that are addressed by number and isolated only by an ipc namespace. Also the calls that use an
+/// object, because its number can be guessed.
+const IPC_SYSCALLS: [i64; 13] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
 
 /// The BPF program, eight bytes per instruction. `shared_ipc`: the ipc namespace is shared with other tools.
 pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u8> {
@@ -136,8 +151,15 @@ pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u
     code.for_syscall(libc::SYS_socket, |code| sockets(code, level, network));
     code.for_syscall(libc::SYS_socketpair, |code| {
         code.load(argument(0));
-        code.if_equal(libc::AF_UNIX as u32, Action::Allow);
-        code.return_action(Action::Errno(libc::EAFNOSUPPORT));
+        code.unless_equal(libc::AF_UNIX as u32, Action::Errno(libc::EAFNOSUPPORT));
+        // Unlike a stream, a datagram socket of a pair can send to every UNIX socket that has a path.
+        if level != SandboxLevel::Full {
+            code.load(argument(1));
+            code.mask(TYPE);
+            code.if_equal(libc::SOCK_STREAM as u32, Action::Allow);
+            code.if_equal(libc::SOCK_SEQPACKET as u32, Action::Allow);
+            code.return_action(Action::Errno(libc::EPERM));
+        }
     });
     code.return_action(Action::Allow);
     code.bytes

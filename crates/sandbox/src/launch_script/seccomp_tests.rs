@@ -103,7 +103,11 @@ fn rule(level: SandboxLevel, network: Network, shared_ipc: bool, call: &Call) ->
         libc::SYS_ioctl => {
             [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].contains(&second).then_some(libc::EPERM)
         }
-        libc::SYS_socketpair => (first != libc::AF_UNIX as u32).then_some(libc::EAFNOSUPPORT),
+        libc::SYS_socketpair => match (first as i32, (second & 0xf) as i32) {
+            (libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_SEQPACKET) => None,
+            (libc::AF_UNIX, _) => (!full).then_some(libc::EPERM),
+            _ => Some(libc::EAFNOSUPPORT),
+        },
         libc::SYS_socket => match first as i32 {
             libc::AF_UNIX if full => None,
             libc::AF_NETLINK if network != Network::Deny => {

@@ -1,140 +1,106 @@
-//! The escape suite: every known way out of the sandbox, attempted by a tool at each level that claims to stop
-//! it, as root and as an ordinary user. The table in `docs/sandbox.md` lists the attempts.
+//! The escape suite: every known way out of the sandbox, attempted by a tool of the real program at each level, as
+//! root and as an ordinary user.
+//!
+//! Each attempt has a positive control, the same code by the same user without a sandbox, and must end exactly as
+//! [`table`] says: another error number fails the test, and so does a `possible` that is not. Attempts must not harm
+//! the machine, not even in the control: what would (a reboot, another clock, swap space) is called with invalid
+//! arguments, and the control is that the kernel answers about those instead of refusing the call.
+//!
+//! The table in `docs/sandbox.md` is written from what was observed (`UPDATE_GOLDEN=1`).
 
-use crate::support::{RunAs, Server, Yard, assert_no_survivor, marker};
-use serde_json::{Value, json};
+mod fixture;
+mod table;
+
+use crate::support::{RunAs, Yard, assert_no_survivor, require};
+use fixture::{Fixture, Outcomes};
+use serde_json::json;
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
 use std::time::Duration;
+use table::{AREAS, Attempt, Control, attempts};
 
-const CODE: &str = include_str!("attempts.py");
+const LEVELS: [&str; 2] = ["full", "landlock"];
 
-/// Attempt, description, and whether Landlock and seccomp alone claim to stop it.
-const ATTEMPTS: &[(&str, &str, bool)] = &[
-    ("read_outside", "read a file outside the yard", true),
-    ("write_outside", "write a file outside the yard", true),
-    ("write_the_yard", "write into the yard without asking for it", true),
-    ("list_the_state_folder", "see the names in the state folder", false),
-    ("read_the_state_folder", "read what the state folder holds", true),
-    ("read_the_home_folder", "read the owner's home", true),
-    ("read_shadow", "read `/etc/shadow`", true),
-    ("other_environments", "read another process's environment", true),
-    ("peek_through_proc", "reach files through `/proc/PID/root`", true),
-    ("change_kernel_settings", "write below `/proc/sys` or `/sys`", true),
-    ("trace_another_process", "ptrace another process", true),
-    ("signal_another_process", "signal a process outside", true),
-    ("tcp", "connect by TCP", true),
-    ("udp", "send by UDP", true),
-    ("dns", "ask a name server", true),
-    ("raw_sockets", "open a raw or packet socket", true),
-    ("unix_socket_by_path", "connect to a UNIX socket outside", true),
-    ("unix_socket_by_abstract_name", "connect to an abstract UNIX socket", true),
-    ("new_namespaces", "make namespaces", true),
-    ("mount", "mount or unmount", true),
-    ("bpf", "call bpf", true),
-    ("keyrings", "use the kernel's keyrings", true),
-    ("fork_bomb", "fork without end", true),
-    ("memory_bomb", "take memory without end", true),
-    ("fill_the_disk", "fill the disk", true),
-    ("through_a_symlink", "reach outside through a symbolic link of its own", true),
-    ("through_a_hard_link", "reach outside through a hard link of its own", true),
-    ("leaked_descriptors", "find a descriptor it was not given", true),
-    ("setuid_programs", "gain rights from a setuid program", true),
-];
-
-/// A yard with an attacking tool, and files, sockets and processes that it must not reach.
-struct Fixture {
-    yard: Yard,
-    server: Server,
-    outside: PathBuf,
-    marker: String,
-    tcp: TcpListener,
-    udp: UdpSocket,
-    _sockets: [UnixListener; 2],
+/// How the attempts of one user ended, at one level and without a sandbox.
+struct Run {
+    level: &'static str,
+    run_as: RunAs,
+    sandboxed: Outcomes,
+    unconfined: Outcomes,
 }
 
-impl Fixture {
-    fn new(run_as: RunAs, level: &str) -> Fixture {
-        let yard = Yard::of(run_as);
-        let marker = marker();
-        let outside = std::env::temp_dir().join(format!("outside-{marker}"));
-        fs::create_dir(&outside).unwrap();
-        fs::set_permissions(&outside, fs::Permissions::from_mode(0o777)).unwrap();
-        fs::write(outside.join("note"), "not for tools").unwrap();
-        yard.file("data/.keep", "").file("tools/attack.py", CODE);
-        yard.file(
-            "tools/attack.tool.yaml",
-            "id: attack\nkind: python\nentry: tools.attack:run\ntimeoutMs: 20000\n\
-             sandbox: {fs: {write: [data]}, memory: 100000000, processes: 40, tmp: 1048576}\n",
-        );
-        yard.file("toolyard.toml", format!("[sandbox]\nlevel = \"{level}\"\n"));
-        fs::write(yard.home().join("private"), "not for tools").unwrap();
-        // A setuid copy of `id`, which would print root's uid.
-        fs::copy("/usr/bin/id", yard.path("id-with-setuid")).unwrap();
-        fs::set_permissions(yard.path("id-with-setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
-        let by_path = UnixListener::bind(outside.join("socket")).unwrap();
-        fs::set_permissions(outside.join("socket"), fs::Permissions::from_mode(0o777)).unwrap();
-        let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&marker).unwrap()).unwrap();
-        let mut command = yard.command();
-        command.env("PLANTED", &marker).args(["serve", "--listen", "127.0.0.1:0"]);
-        let server = Server::start(command);
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        udp.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        Fixture { yard, server, outside, marker, tcp, udp, _sockets: [by_path, by_name] }
-    }
-
-    /// Whether the attempt escaped, and its response.
-    fn escapes(&self, how: &str) -> (bool, Value) {
-        let port = match how {
-            "udp" => self.udp.local_addr().unwrap().port(),
-            _ => self.tcp.local_addr().unwrap().port(),
-        };
-        let fixture = json!({
-            "how": how,
-            "outside": self.outside,
-            "home": self.yard.home(),
-            "marker": self.marker,
-            "port": port,
-            "pid": self.server.pid(),
-        });
-        let answer = self.server.post("attack", fixture.to_string()).json();
-        let arrived = how == "udp" && self.udp.recv(&mut [0; 16]).is_ok();
-        // A bomb may be killed; every other attempt must finish and report that it failed.
-        let bomb = matches!(how, "fork_bomb" | "memory_bomb" | "fill_the_disk");
-        assert!(bomb || answer["error"].is_null(), "{how} broke: {answer}");
-        let escaped = answer["error"].is_null() && answer["body"]["escaped"] != json!(false);
-        (escaped || arrived, answer)
-    }
-}
-
-impl Drop for Fixture {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.outside);
-    }
-}
-
-/// The page lists the attempts and what each level claims; the tests below check the claims.
 #[test]
-fn the_table_in_the_guide_lists_the_attempts() {
-    let mut table = "| attempt | full | landlock |\n|---|---|---|\n".to_owned();
-    for (_, what, landlock) in ATTEMPTS {
-        let word = |stopped: bool| if stopped { "stopped" } else { "possible" };
-        table += &format!("| {what} | {} | {} |\n", word(true), word(*landlock));
+fn every_attempt_to_escape_ends_as_the_guide_says() {
+    let users = RunAs::all();
+    let cases = LEVELS.into_iter().flat_map(|level| users.iter().map(move |run_as| (level, *run_as)));
+    let runs: Vec<Run> = std::thread::scope(|scope| {
+        let started: Vec<_> =
+            cases.map(|(level, run_as)| scope.spawn(move || attempt_all(level, run_as))).collect();
+        started.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    let wrong: Vec<String> =
+        runs.iter().flat_map(|run| attempts().filter_map(|attempt| mistake(run, attempt))).collect();
+    assert!(wrong.is_empty(), "{} outcomes are not as expected:\n{}", wrong.len(), wrong.join("\n"));
+    let is_lacking = |run: &Run| run.unconfined.values().any(|control| control.starts_with("lacking: "));
+    let is_complete = runs.len() == 4 && !runs.iter().any(is_lacking);
+    if require(is_complete, "the table of the guide needs every attempt of both users") {
+        compare_with_the_guide(&runs);
+    }
+}
+
+fn attempt_all(level: &'static str, run_as: RunAs) -> Run {
+    let fixture = Fixture::new(run_as, level);
+    let (sandboxed, unconfined, marker) = (fixture.sandboxed(), fixture.unconfined(), fixture.marker());
+    drop(fixture);
+    assert_no_survivor(&marker, Duration::from_secs(5));
+    Run { level, run_as, sandboxed, unconfined }
+}
+
+/// What is wrong with an attempt or with its control.
+fn mistake(run: &Run, attempt: &Attempt) -> Option<String> {
+    let Run { level, run_as, .. } = run;
+    let (name, is_root) = (attempt.name, is_root(*run_as));
+    let expected = if *level == "full" { attempt.full } else { attempt.landlock };
+    let (of_root, of_user) = expected.split_once(" / ").unwrap_or((expected, expected));
+    let expected = if is_root { of_root } else { of_user };
+    let (outcome, control) = (&run.sandboxed[name], &run.unconfined[name]);
+    if let Some(lack) = control.strip_prefix("lacking: ") {
+        require(false, &format!("{name} is not attempted: {lack}"));
+        return None;
+    }
+    if outcome != expected {
+        return Some(format!("{name} at {level} as {run_as:?}: {outcome}, expected {expected}"));
+    }
+    let works = control == "possible";
+    let should_work = is_root || attempt.control == Control::AnyUser;
+    (works != should_work).then(|| format!("the control of {name} as {run_as:?}: {control}"))
+}
+
+fn is_root(run_as: RunAs) -> bool {
+    run_as == RunAs::CurrentUser && crate::support::is_root()
+}
+
+fn compare_with_the_guide(runs: &[Run]) {
+    let mut table = "| attempt | full | landlock | without a sandbox |\n|---|---|---|---|\n".to_owned();
+    for area in AREAS {
+        table += &format!("| **{}** | | | |\n", area.title);
+        for Attempt { name, what, .. } in area.attempts {
+            let [full, landlock] = LEVELS.map(|level| {
+                let of_level = runs.iter().filter(|run| run.level == level);
+                let mut outcomes: Vec<_> = of_level.map(|run| run.sandboxed[*name].as_str()).collect();
+                outcomes.dedup();
+                outcomes.join(" / ")
+            });
+            let works = |run: &Run| run.unconfined[*name] == "possible";
+            let who = if runs.iter().all(works) { "any user" } else { "root" };
+            table += &format!("| {what} | {full} | {landlock} | {who} |\n");
+        }
     }
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sandbox.md");
     let text = fs::read_to_string(&page).unwrap();
     let (head, rest) = text.split_once("<!-- table -->\n").expect("the mark before the table");
-    let tail = rest
-        .trim_start_matches('\n')
-        .lines()
-        .skip_while(|line| line.starts_with('|'))
-        .collect::<Vec<_>>()
-        .join("\n");
+    let rest = rest.trim_start_matches('\n').lines().skip_while(|line| line.starts_with('|'));
+    let tail = rest.collect::<Vec<_>>().join("\n");
     let wanted = format!("{head}<!-- table -->\n\n{table}\n{}\n", tail.trim_start());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&page, &wanted).unwrap();
@@ -171,64 +137,6 @@ fn tools_that_cannot_be_sandboxed_are_refused_unless_the_yard_allows_them() {
         yard.file("tools/t.tool.yaml", format!("id: t\nkind: cli\nentry: [echo, '1']\n{wrong}\n"));
         let checked = yard.run(&["check"]).expect(3).stdout;
         assert!(checked.contains(what), "{wrong}: {checked}");
-    }
-}
-
-fn attempts_at(level: &str, claims: impl Fn(bool) -> bool) {
-    for run_as in RunAs::all() {
-        let fixture = Fixture::new(run_as, level);
-        let (_, first) = fixture.escapes("read_outside");
-        assert_eq!(first["meta"]["sandbox"], *level, "{run_as:?}: {first}");
-        let mut out = Vec::new();
-        for (how, what, claimed) in ATTEMPTS {
-            if claims(*claimed) {
-                let (escaped, answer) = fixture.escapes(how);
-                if escaped {
-                    out.push(format!("{what} ({how}): {answer}"));
-                }
-            }
-        }
-        assert!(out.is_empty(), "{level}, {run_as:?}: {} got out:\n{}", out.len(), out.join("\n"));
-        assert!(!fixture.outside.join("written").exists() && !fixture.yard.path("written").exists());
-        let marker = fixture.marker.clone();
-        drop(fixture);
-        assert_no_survivor(&marker, Duration::from_secs(5));
-    }
-}
-
-#[test]
-fn nothing_escapes_the_full_sandbox() {
-    attempts_at("full", |_| true);
-}
-
-#[test]
-fn nothing_gets_past_landlock_and_seccomp_that_they_claim_to_stop() {
-    attempts_at("landlock", |claimed| claimed);
-}
-
-/// Positive control: without a sandbox most attempts succeed.
-#[test]
-fn without_a_sandbox_the_attempts_succeed() {
-    let fixture = Fixture::new(RunAs::CurrentUser, "full");
-    let file = fixture.yard.path("tools/attack.tool.yaml");
-    let text = fs::read_to_string(&file).unwrap();
-    let open = text.lines().filter(|line| !line.starts_with("sandbox")).collect::<Vec<_>>().join("\n");
-    fs::write(&file, open + "\nsandbox: none\n").unwrap();
-    let again = fixture.yard.serve();
-    for how in [
-        "read_outside",
-        "write_outside",
-        "read_the_state_folder",
-        "read_the_home_folder",
-        "tcp",
-        "signal_another_process",
-    ] {
-        let attempt_json = json!({"how": how, "outside": fixture.outside, "home": fixture.yard.home(), "marker": fixture.marker,
-            "port": fixture.tcp.local_addr().unwrap().port(), "pid": again.pid()});
-        let answer = again.post("attack", attempt_json.to_string()).json();
-        // The pid namespace of the process tree hides other processes even then.
-        let expected = how != "signal_another_process";
-        assert_eq!(answer["body"]["escaped"], json!(expected), "{how}: {answer}");
     }
 }
 

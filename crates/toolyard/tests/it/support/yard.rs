@@ -3,6 +3,7 @@
 use super::process::{CommandOutput, Server, run_for, toolyard_path};
 use super::{TIMEOUT, is_root, planted, require};
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -139,7 +140,11 @@ impl Yard {
 
     /// The program with a clean environment, in the yard's folder.
     pub fn command(&self) -> Command {
-        let program = self.program();
+        self.command_of(self.program())
+    }
+
+    /// Another program, as the same user and with the same environment.
+    pub fn command_of(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = match self.run_as {
             RunAs::CurrentUser => Command::new(program),
             RunAs::Nobody => {
