@@ -88,9 +88,10 @@ impl Engine {
             let lookup = cache::look_up(&self.cache, call, &entry)?;
             let caller = job_caller.as_ref().map_or(execution.caller(), |caller| caller as &dyn Caller);
             let caller = RedactingCaller { caller, redactor: self.redactor.as_ref() };
+            let announces_start = entry.runner.announces_start();
             let run = run::run(&self.cache, lookup, call, &caller, entry, (started, permit));
             match &mut execution {
-                Execution::Job(job) => job.run_tool(run).await,
+                Execution::Job(job) => job.run_tool(announces_start, run).await,
                 Execution::Direct(_) | Execution::Operation(..) => run.await,
             }
         };

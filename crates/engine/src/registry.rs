@@ -24,6 +24,12 @@ pub trait Runner: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
+    /// Whether each run calls [`Caller::begin_work`] before it does anything that must not be done twice. Other runs
+    /// count as begun from the start.
+    fn announces_start(&self) -> bool {
+        false
+    }
+
     /// `None` when the tool's files no longer match its digest: their results must not be cached under that
     /// digest. Otherwise a version that is incremented by every change, even one that was undone.
     fn files_version(&self) -> Option<u64> {

@@ -18,6 +18,11 @@ pub trait Caller: Send + Sync {
     /// Allows the edge to close the response stream; the client reconnects for the result.
     fn close_stream(&self, _retry_ms: Option<u64>) {}
 
+    /// The tool's work begins now, for example its process is started. On an error it must not begin.
+    fn begin_work(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The tool needs its caller no longer: a caller that can poll a job may stop waiting.
     fn detach(&self) {}
 }

@@ -17,7 +17,7 @@ use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
 use toolyard_sandbox::proxy::{self, Reachable};
 use toolyard_sandbox::{
-    ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
+    Admitted, ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
 };
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
@@ -69,6 +69,10 @@ impl Runner for CommandRunner {
         })
     }
 
+    fn announces_start(&self) -> bool {
+        true
+    }
+
     fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
         self.secrets.fingerprint(self.secret_bindings.iter().map(|secret| &secret.name))
     }
@@ -89,10 +93,19 @@ impl CommandRunner {
             deadline: run.deadline,
             on_listener: self.on_listener(&proxy),
         };
-        match self.launcher.run(&command, exchange).await {
+        let admitted = self.admit(&run, &command).await?;
+        match self.launcher.run_admitted(&command, admitted, exchange).await {
             Ok(finished) => self.read(finished),
             Err(error) => Err(self.translate(error, &run)),
         }
+    }
+
+    /// Waits until the command can start, and announces it: what follows starts it without a pause.
+    pub(crate) async fn admit(&self, run: &Run<'_>, command: &Command) -> Result<Admitted<'_>, Error> {
+        let admitted = self.launcher.admit(command, run.deadline).await;
+        let admitted = admitted.map_err(|error| self.translate(error, run))?;
+        run.caller.begin_work()?;
+        Ok(admitted)
     }
 
     /// Serves the proxy for the listed hosts on the socket that the launcher opened in the tool's network.

@@ -13,7 +13,7 @@ use super::limits::{LimitExceeded, LimitMonitor};
 use super::output::{OverCap, Stderr, Stdout};
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
-use super::start::open_channels;
+use super::start::{Admitted, open_channels};
 use super::tree::ProcessTree;
 use super::view_pool::ViewPool;
 use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, SandboxLevel, TreeLevel};
@@ -92,8 +92,18 @@ impl Launcher {
     /// Runs one program to its end. The whole tree is dead when this returns; dropping the future kills it.
     /// Must be called inside a tokio runtime with I/O and time enabled.
     pub async fn run(&self, command: &Command, exchange: Exchange) -> Result<Finished, ChildError> {
+        let admitted = self.admit(command, exchange.deadline).await?;
+        self.run_admitted(command, admitted, exchange).await
+    }
+
+    /// [`Launcher::run`] for an admitted command, which starts when this is first polled.
+    pub async fn run_admitted(
+        &self,
+        command: &Command,
+        admitted: Admitted<'_>,
+        exchange: Exchange,
+    ) -> Result<Finished, ChildError> {
         let deadline = Instant::from_std(exchange.deadline);
-        let admitted = self.admit(command, deadline).await?;
         let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
         let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
         let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;

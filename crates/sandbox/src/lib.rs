@@ -38,6 +38,7 @@ pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, Sandbox
 pub use error::{ChildError, LauncherError};
 pub use launcher::{KillReason, Launcher, Options};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
+pub use start::Admitted;
 
 /// The program to start.
 #[derive(Clone, Debug)]

@@ -2,8 +2,6 @@
 //!
 //! Reading never waits for writing: unread input stays in a bounded queue.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 
 use super::input::StdinQueue;
@@ -11,7 +9,7 @@ use super::launch_script::LaunchScript;
 use super::launcher::KillReason;
 use super::limits::LimitMonitor;
 use super::output::{Lines, Stderr};
-use super::start::open_channels;
+use super::start::{Admitted, open_channels};
 use super::tree::ProcessTree;
 use super::{ChildError, Command, Exit, Launcher, OnListener, SandboxLevel, TreeLevel};
 use toolyard_launcher::record::Record;
@@ -24,8 +22,6 @@ pub struct SessionOptions {
     pub stdin: Bytes,
     /// The longest line accepted, in bytes.
     pub line_cap: usize,
-    /// Deadline for acquiring a permit; the caller limits the session itself.
-    pub deadline: Instant,
     /// As in [`super::Exchange`].
     pub on_listener: Option<OnListener>,
 }
@@ -61,14 +57,14 @@ pub struct Exited {
 }
 
 impl Launcher {
-    /// Starts a program and opens a session with it.
-    pub async fn open<'a>(
+    /// Starts an admitted program and opens a session with it.
+    pub fn open<'a>(
         &'a self,
         command: &'a Command,
+        admitted: Admitted<'a>,
         options: SessionOptions,
     ) -> Result<ChildSession<'a>, ChildError> {
-        let SessionOptions { stdin, line_cap, deadline, on_listener } = options;
-        let admitted = self.admit(command, deadline.into()).await?;
+        let SessionOptions { stdin, line_cap, on_listener } = options;
         let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
         let stdin = StdinQueue::new(ours.stdin, stdin).map_err(ChildError::Spawn)?;
         let stdout = Lines::new(ours.stdout, line_cap).map_err(ChildError::Spawn)?;

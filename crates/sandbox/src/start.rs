@@ -47,14 +47,14 @@ pub fn open_channels() -> io::Result<(Channels, Channels)> {
 }
 
 impl Launcher {
-    /// Waits for a permit, at most until the deadline, and prepares the start.
-    pub(super) async fn admit(
+    /// Waits for a permit, at most until the deadline, and prepares the start. Nothing has run yet.
+    pub async fn admit(
         &self,
         command: &Command,
-        deadline: Instant,
+        deadline: std::time::Instant,
     ) -> Result<Admitted<'_>, ChildError> {
         let confinement = &command.confinement;
-        let permit = self.acquire_permit(deadline).await?;
+        let permit = self.acquire_permit(deadline.into()).await?;
         // Not earlier: the files behind the view can change while the run waits for its permit.
         let view = self.view(confinement).await;
         let script = LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some())?;

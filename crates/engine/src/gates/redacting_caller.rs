@@ -1,7 +1,9 @@
 //! Gate: progress, log lines and questions of a running tool are redacted like its result.
 
 use crate::gates::redact::{redact_payload, redact_text};
-use toolyard_protocol::{Caller, InputFuture, InputRequest, InputRequestBody, LogLine, Progress, Redactor};
+use toolyard_protocol::{
+    Caller, Error, InputFuture, InputRequest, InputRequestBody, LogLine, Progress, Redactor,
+};
 
 /// The caller that a tool sees. Answers are passed on unchanged: they come from the caller itself.
 pub struct RedactingCaller<'a> {
@@ -40,6 +42,10 @@ impl Caller for RedactingCaller<'_> {
 
     fn close_stream(&self, retry_ms: Option<u64>) {
         self.caller.close_stream(retry_ms.filter(|ms| !self.is_secret(ms)));
+    }
+
+    fn begin_work(&self) -> Result<(), Error> {
+        self.caller.begin_work()
     }
 
     fn detach(&self) {

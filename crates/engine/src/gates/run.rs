@@ -49,6 +49,7 @@ pub async fn run(
             return Ok(Ran { entry, outcome, to_store: None, is_validated: false });
         }
     };
+    caller.begin_work()?;
     // The shared run has the tool's timeout; each caller stops waiting at its own deadline, and the run is
     // dropped with its last caller. It holds its entry, so that no other version has the same address.
     let version = Arc::as_ptr(&entry) as usize;

@@ -23,6 +23,8 @@ pub struct JobHandle {
 #[derive(Clone, Default)]
 pub struct JobStatus {
     pub stop: StopSignal,
+    /// The tool may have run.
+    has_begun: bool,
     /// The tool has detached from its caller.
     pub is_detached: bool,
     /// The number of the newest update.
@@ -127,6 +129,21 @@ impl JobHandle {
             }
             is_first
         });
+    }
+
+    /// From here on the tool may have run, unless a stop signal came first.
+    pub fn begin_work(&self) -> Result<(), StopSignal> {
+        let mut stop = StopSignal::None;
+        self.status.send_if_modified(|status| {
+            stop = status.stop;
+            status.has_begun |= stop == StopSignal::None;
+            false
+        });
+        if stop == StopSignal::None { Ok(()) } else { Err(stop) }
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.status.borrow().has_begun
     }
 
     /// Waits for a stop signal.

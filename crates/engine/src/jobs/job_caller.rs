@@ -4,6 +4,7 @@ use super::Jobs;
 use super::handle::{JobHandle, JobUpdate, lock};
 use super::permits::{JobPermit, Priority, Suspended};
 use super::reports::Reports;
+use super::run::stop_error;
 use crate::stores::Lease;
 use std::sync::{Arc, Mutex};
 use toolyard_protocol::{
@@ -153,6 +154,10 @@ impl Caller for JobCaller {
 
     fn request_input(&self, question: InputRequest) -> InputFuture<'_> {
         Box::pin(self.ask_and_wait(question))
+    }
+
+    fn begin_work(&self) -> Result<(), Error> {
+        self.handle.begin_work().map_err(|signal| stop_error(signal, false))
     }
 
     fn detach(&self) {

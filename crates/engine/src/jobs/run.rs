@@ -35,8 +35,6 @@ pub struct JobRun {
     is_repeatable: bool,
     /// Whether the row has the arguments as they were given.
     is_complete_row: bool,
-    /// The tool may have run.
-    has_run: bool,
     stopped: Option<StopSignal>,
     /// Another process has the row.
     lease_lost: bool,
@@ -74,7 +72,6 @@ impl JobRun {
             permit: None,
             is_repeatable: false,
             is_complete_row: true,
-            has_run: false,
             stopped: None,
             lease_lost: false,
         }
@@ -151,10 +148,16 @@ impl JobRun {
         Ok(Started::Running(ToolPermit::Acquired(tool_permit), caller))
     }
 
-    /// Runs the tool unless a stop signal came first: from here on it counts as run.
-    pub async fn run_tool<T>(&mut self, run: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    /// Runs the tool unless a stop signal came first. A runner that does not announce its start counts as begun.
+    pub async fn run_tool<T>(
+        &mut self,
+        announces_start: bool,
+        run: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         self.check_stop()?;
-        self.has_run = true;
+        if !announces_start {
+            self.worker.handle.begin_work().map_err(|signal| self.stop(signal))?;
+        }
         self.until_stopped(run).await
     }
 
@@ -178,14 +181,7 @@ impl JobRun {
 
     fn stop(&mut self, signal: StopSignal) -> Error {
         self.stopped = Some(signal);
-        let message = match signal {
-            StopSignal::ShuttingDown if self.has_run => {
-                "the server was stopped while the job ran; the tool's whole process tree was killed"
-            }
-            StopSignal::ShuttingDown => "the server was stopped before the job ran",
-            StopSignal::None | StopSignal::Cancelled => "the job was cancelled",
-        };
-        Error::new(ErrorKind::Cancelled, message)
+        stop_error(signal, self.worker.handle.has_begun())
     }
 
     /// Ignores a caller that has disconnected.
@@ -286,23 +282,37 @@ impl JobRun {
 
     /// A job that has not run, or that may run again, is not lost when the server is stopped.
     fn is_left_to_the_next_process(&self) -> bool {
-        let signal = self.stopped.unwrap_or_else(|| match self.has_run {
+        let has_run = self.worker.handle.has_begun();
+        let signal = self.stopped.unwrap_or_else(|| match has_run {
             true => StopSignal::None,
             false => self.worker.handle.stop_signal(),
         });
-        signal == StopSignal::ShuttingDown && self.is_complete_row && (self.is_repeatable || !self.has_run)
+        signal == StopSignal::ShuttingDown && self.is_complete_row && (self.is_repeatable || !has_run)
     }
 
     async fn give_back(&self, lease: Lease) {
         let (jobs, mut retry) = (&self.worker.jobs, Retry::default());
+        let has_run = self.worker.handle.has_begun();
         while let Err(StoreError::Full | StoreError::Broken(_)) =
-            jobs.store.give_back(lease, self.has_run, jobs.now()).await
+            jobs.store.give_back(lease, has_run, jobs.now()).await
         {
             if !retry.pause(&self.worker).await {
                 return;
             }
         }
     }
+}
+
+/// The error of a job that a stop signal ended.
+pub fn stop_error(signal: StopSignal, has_run: bool) -> Error {
+    let message = match signal {
+        StopSignal::ShuttingDown if has_run => {
+            "the server was stopped while the job ran; the tool's whole process tree was killed"
+        }
+        StopSignal::ShuttingDown => "the server was stopped before the job ran",
+        StopSignal::None | StopSignal::Cancelled => "the job was cancelled",
+    };
+    Error::new(ErrorKind::Cancelled, message)
 }
 
 /// Growing pauses between the tries to write an end, until the process shuts down.

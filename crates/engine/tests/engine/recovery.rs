@@ -2,7 +2,8 @@
 
 use crate::call;
 use crate::scripted::{Setup, Step, World, in_paused_time, keyed, listener, received, setup, until};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
@@ -18,6 +19,10 @@ fn not_repeatable(options: Options) -> Setup {
     let mut given = Setup { options, ..setup(Timing::AsyncLong) };
     given.spec.annotations = Annotations::default();
     given
+}
+
+fn announcing() -> Setup {
+    Setup { announces_start: true, ..not_repeatable(Options::default()) }
 }
 
 /// The row of a job whose process died before it started.
@@ -335,4 +340,37 @@ async fn a_stop_before_the_tool_runs_leaves_the_job_to_the_next_process() {
     world.jobs().spawn_maintenance(&world.engine);
     let job = world.over(id).await;
     assert_eq!((job.state, job.attempt, world.runs()), (JobState::Complete, 1, 1));
+}
+
+/// The tool waits for its turn to start, and the server is stopped before or after that.
+#[tokio::test]
+async fn a_stop_before_the_process_starts_leaves_the_job_to_the_next_process() {
+    for (starts_first, state, runs) in [(false, JobState::Complete, 2), (true, JobState::Cancelled, 1)] {
+        let waits = Arc::new(AtomicBool::new(true));
+        let script_waits = waits.clone();
+        let mut world = announcing().build(move |_| {
+            let wait = if script_waits.load(Ordering::SeqCst) { Step::Hang } else { Step::Log("on") };
+            if starts_first { vec![Step::Begin, wait] } else { vec![wait, Step::Begin] }
+        });
+        let id = world.start("{}").await;
+        until(async || world.runs() == 1).await;
+        world.jobs().shut_down().await;
+        waits.store(false, Ordering::SeqCst);
+        world.engine = world.another_process();
+        world.jobs().spawn_maintenance(&world.engine);
+        let job = world.over(id).await;
+        assert_eq!((job.state, job.attempt, world.runs()), (state, 1, runs));
+    }
+}
+
+#[tokio::test]
+async fn nothing_starts_after_the_stop_signal() {
+    let world = announcing().build(|_| {
+        // The process shuts down while the tool waits, and the wait ends at the same time.
+        vec![Step::Sleep(Duration::from_millis(50)), Step::Begin, Step::Log("ran")]
+    });
+    let id = world.start("{}").await;
+    until(async || world.runs() == 1).await;
+    let (_, ()) = tokio::join!(tokio::time::sleep(Duration::from_millis(50)), world.jobs().shut_down());
+    assert_ne!(world.job(id).await.state, JobState::Cancelled, "the next process runs it, or it is complete");
 }

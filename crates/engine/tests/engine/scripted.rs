@@ -72,6 +72,8 @@ pub enum Step {
     /// Asks questions with these keys at once.
     AskAll(Vec<String>),
     Detach,
+    /// Announces the start of the work.
+    Begin,
     Sleep(Duration),
     Fail(ErrorKind),
     Return(Box<Outcome>),
@@ -95,6 +97,7 @@ type Script = Box<dyn Fn(&str) -> Vec<Step> + Send + Sync>;
 
 struct Scripted {
     script: Script,
+    announces_start: bool,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
@@ -133,6 +136,7 @@ impl Runner for Scripted {
                     Step::LogAll(lines) => lines.iter().for_each(|line| log(run.caller, line)),
                     Step::Panic => panic!("planned"),
                     Step::Detach => run.caller.detach(),
+                    Step::Begin => run.caller.begin_work()?,
                     Step::Sleep(duration) => tokio::time::sleep(duration).await,
                     Step::Fail(kind) => return Err(Error::new(kind, "the tool failed")),
                     Step::Return(outcome) => return Ok(*outcome),
@@ -141,6 +145,10 @@ impl Runner for Scripted {
             }
             Ok(Outcome::success(Some(Payload::json(format!("[{}]", answers.join(","))))))
         })
+    }
+
+    fn announces_start(&self) -> bool {
+        self.announces_start
     }
 }
 
@@ -222,6 +230,8 @@ pub struct Setup {
     pub is_cached: bool,
     /// The capacity of the event log.
     pub ring: u64,
+    /// The script has [`Step::Begin`].
+    pub announces_start: bool,
 }
 
 /// A tool that is safe to repeat and has a minute to run.
@@ -231,7 +241,7 @@ pub fn setup(timing: Timing) -> Setup {
     spec.limits.timeout = Duration::from_secs(60);
     spec.annotations = Annotations { idempotent: Some(true), ..Annotations::default() };
     spec.digest = Digest([1; 32]);
-    Setup { spec, options: Options::default(), is_cached: false, ring: 1000 }
+    Setup { spec, options: Options::default(), is_cached: false, ring: 1000, announces_start: false }
 }
 
 pub struct World {
@@ -248,12 +258,12 @@ pub struct World {
 
 impl Setup {
     pub fn build(self, script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> World {
-        let Setup { spec, options, is_cached, ring } = self;
+        let Setup { spec, options, is_cached, ring, announces_start } = self;
         let (folder, clock, memory) = (TempDir::new(), FakeClock::at(1_000_000), Memory::new(ring));
         let (store, audit) = (TestStore::new(&memory, Trace::default()), Arc::new(TestAudit::default()));
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
         let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
-        let runner = Box::new(Scripted { script: Box::new(script), seen: seen.clone() });
+        let runner = Box::new(Scripted { script: Box::new(script), announces_start, seen: seen.clone() });
         let cache_key = is_cached.then(|| Box::new(ByArguments) as Box<dyn CacheKey>);
         let entry = Entry { spec, runner, input: None, output: None, cache_key, limiter };
         let candidate = Candidate { entry: Arc::new(entry), enabled: true };

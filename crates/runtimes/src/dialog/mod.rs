@@ -31,10 +31,10 @@ pub async fn run_dialog(runner: &CommandRunner, run: &Run<'_>, command: &Command
         stdin: dialog::request(runner.contract, &run.call.arguments),
         // A message may be longer than the output limit of the tool.
         line_cap: run.spec.limits.output.max(MAX_MESSAGE),
-        deadline: run.deadline,
         on_listener: runner.on_listener(&proxy),
     };
-    let opened = runner.launcher.open(command, options).await;
+    let admitted = runner.admit(run, command).await?;
+    let opened = runner.launcher.open(command, admitted, options);
     let mut child = opened.map_err(|error| runner.translate(error, run))?;
     let mut session = DialogSession::new(run, runner.contract);
     let stopped = exchange(&mut child, &mut session).await;

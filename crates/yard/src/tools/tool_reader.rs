@@ -428,6 +428,10 @@ impl Runner for FileTrackingRunner {
         self.inputs.is_current().then(|| self.inputs.stamps().folder_fingerprint())
     }
 
+    fn announces_start(&self) -> bool {
+        self.inner.announces_start()
+    }
+
     fn secrets_fingerprint(&self) -> Option<[u8; 32]> {
         self.inner.secrets_fingerprint()
     }

@@ -27,7 +27,7 @@ pub fn create(connection: &Connection, effects: &TxEffects, new: &NewJob) -> Res
     let (open, open_of_caller) = effects.counts.open(connection, new.identity.as_str())?;
     job_rules::check_open(new, open, open_of_caller)?;
     insert(connection, new)?;
-    effects.counts.record_transition(connection, new.identity.as_str(), None, Some(new.state))?;
+    effects.counts.record_transition(new.identity.as_str(), None, Some(new.state));
     append_state_event(connection, effects, new.id, &new.tool, (new.state, new.now))?;
     Ok(Created::New(Lease { id: new.id, owner: new.owner, fence: 1 }))
 }
@@ -166,7 +166,7 @@ pub fn record_transition(
     job: &LeaseRow,
     (state, now): (JobState, Timestamp),
 ) -> Result<UpdateResult, SqliteError> {
-    effects.counts.record_transition(connection, &job.identity, Some(job.state), Some(state))?;
+    effects.counts.record_transition(&job.identity, Some(job.state), Some(state));
     append_state_event(connection, effects, id, &job.tool, (state, now))?;
     Ok(UpdateResult::Applied)
 }

@@ -1,10 +1,9 @@
 //! Counters of jobs by state: counting rows for each new job would cost more than creating it.
 //!
-//! A group of writes shares one transaction, so a caller's row is read and written once per group.
+//! A group of writes shares one transaction, so a caller's row is read at most once per group, and written once.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolyard_protocol::{Identity, JobState};
 
@@ -23,6 +22,10 @@ pub const TABLES: &str = "
 
 const READ: &str = "SELECT pending, running, input_required, complete, failed, cancelled, unknown
     FROM job_count WHERE scope = ?1";
+
+const ADD: &str = "UPDATE job_count SET pending = pending + ?2, running = running + ?3,
+    input_required = input_required + ?4, complete = complete + ?5, failed = failed + ?6,
+    cancelled = cancelled + ?7, unknown = unknown + ?8 WHERE scope = ?1";
 
 /// Scope of all callers together. A caller's own scope begins with `=`, so the two never collide.
 const ALL: &str = "";
@@ -45,50 +48,39 @@ pub struct Counts(Mutex<PendingCounts>);
 
 #[derive(Default)]
 struct PendingCounts {
-    all: Option<CountRow>,
+    all: CountRow,
     /// By identity.
     callers: HashMap<String, CountRow>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct CountRow {
-    numbers: StateCounts,
-    changed: bool,
+    /// As in the table before this transaction; read when it is needed.
+    stored: Option<StateCounts>,
+    change: StateCounts,
+    /// Jobs were removed, so that all counts may be zero.
+    has_removed: bool,
 }
 
 impl Counts {
     /// Open jobs of all callers, and of this caller.
     pub fn open(&self, connection: &Connection, identity: &str) -> rusqlite::Result<(u64, u64)> {
         let mut pending = self.pending();
-        let (all, own) = pending.both(connection, identity)?;
-        Ok((all.open(), own.open()))
+        let all = pending.all.open(connection, ALL)?;
+        Ok((all, pending.caller(identity).open(connection, &scope_of(identity))?))
     }
 
     /// Counts a job that entered a state, left one, or both. Only a rollback of the transaction undoes it.
-    pub fn record_transition(
-        &self,
-        connection: &Connection,
-        identity: &str,
-        from: Option<JobState>,
-        to: Option<JobState>,
-    ) -> rusqlite::Result<()> {
+    pub fn record_transition(&self, identity: &str, from: Option<JobState>, to: Option<JobState>) {
         let mut pending = self.pending();
-        let (all, own) = pending.both(connection, identity)?;
-        for counted in [all, own] {
-            for (number, state) in counted.numbers.iter_mut().zip(JobState::ALL) {
-                *number += i64::from(to == Some(state)) - i64::from(from == Some(state));
-            }
-            counted.changed = true;
-        }
-        Ok(())
+        pending.all.record_transition(from, to);
+        pending.caller(identity).record_transition(from, to);
     }
 
     /// Writes changed counts to the table, as the last step of a transaction.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let pending = std::mem::take(&mut *self.pending());
-        if let Some(all) = pending.all {
-            all.write(connection, ALL)?;
-        }
+        pending.all.write(connection, ALL)?;
         for (identity, counted) in pending.callers {
             counted.write(connection, &scope_of(&identity))?;
         }
@@ -106,44 +98,42 @@ impl Counts {
 }
 
 impl PendingCounts {
-    /// The counts of all callers and of this caller, read from the table on first use.
-    fn both(
-        &mut self,
-        connection: &Connection,
-        identity: &str,
-    ) -> rusqlite::Result<(&mut CountRow, &mut CountRow)> {
-        let read =
-            |scope: &str| stored(connection, scope).map(|numbers| CountRow { numbers, changed: false });
-        let all = match self.all {
-            Some(all) => all,
-            None => read(ALL)?,
-        };
-        let own = match self.callers.entry(identity.to_owned()) {
-            Entry::Occupied(own) => own.into_mut(),
-            Entry::Vacant(slot) => slot.insert(read(&scope_of(identity))?),
-        };
-        Ok((self.all.insert(all), own))
+    fn caller(&mut self, identity: &str) -> &mut CountRow {
+        self.callers.entry(identity.to_owned()).or_default()
     }
 }
 
 impl CountRow {
-    fn open(&self) -> u64 {
-        let open = self.numbers.iter().zip(JobState::ALL).filter(|(_, state)| !state.is_finished());
-        open.map(|(&number, _)| number as u64).sum()
+    fn open(&mut self, connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
+        let stored = match self.stored {
+            Some(stored) => stored,
+            None => *self.stored.insert(stored(connection, scope)?),
+        };
+        let numbers = stored.iter().zip(self.change).zip(JobState::ALL);
+        Ok(numbers.filter(|(_, state)| !state.is_finished()).map(|((a, b), _)| (a + b) as u64).sum())
+    }
+
+    fn record_transition(&mut self, from: Option<JobState>, to: Option<JobState>) {
+        for (number, state) in self.change.iter_mut().zip(JobState::ALL) {
+            *number += i64::from(to == Some(state)) - i64::from(from == Some(state));
+        }
+        self.has_removed |= to.is_none();
     }
 
     /// Deletes the row when all counts are zero.
     fn write(&self, connection: &Connection, scope: &str) -> rusqlite::Result<()> {
-        if !self.changed {
+        if self.change == StateCounts::default() {
             return Ok(());
         }
-        if self.numbers.iter().all(|&number| number == 0) {
+        let [a, b, c, d, e, f, g] = self.change;
+        let values = params![scope, a, b, c, d, e, f, g];
+        if connection.prepare_cached(ADD)?.execute(values)? == 0 {
+            let sql = "INSERT INTO job_count VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            connection.prepare_cached(sql)?.execute(values)?;
+        }
+        if self.has_removed && stored(connection, scope)? == StateCounts::default() {
             connection.prepare_cached("DELETE FROM job_count WHERE scope = ?1")?.execute([scope])?;
-            return Ok(());
         }
-        let [a, b, c, d, e, f, g] = self.numbers;
-        let sql = "INSERT OR REPLACE INTO job_count VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        connection.prepare_cached(sql)?.execute(params![scope, a, b, c, d, e, f, g])?;
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ pub fn expire(
     let due: Vec<(Id, String, JobState)> = rows.collect::<rusqlite::Result<_>>()?;
     for (id, identity, state) in &due {
         connection.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id.as_bytes()])?;
-        effects.counts.record_transition(connection, identity, Some(*state), None)?;
+        effects.counts.record_transition(identity, Some(*state), None);
     }
     shrink(connection)?;
     Ok(due.len() as u64)
