@@ -111,7 +111,9 @@ impl CommandRunner {
     /// Serves the proxy for the listed hosts on the socket that the launcher opened in the tool's network.
     pub(crate) fn on_listener(&self, proxy: &Arc<ProxyTask>) -> Option<OnListener> {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
-        let reachable = Reachable { hosts: rules.clone(), own_ports: self.host.own_ports() };
+        let host = self.host.clone();
+        let is_own_port = Arc::new(move |port| host.is_own_port(port));
+        let reachable = Reachable { hosts: rules.clone(), is_own_port };
         let proxy = proxy.clone();
         Some(Box::new(move |listener| {
             // If the socket cannot be registered, its connections are never accepted.

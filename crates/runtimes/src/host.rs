@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use toolyard_protocol::SecretName;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 
@@ -19,7 +19,10 @@ pub struct Host {
     // Executables behind the shims of version managers.
     shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
     own_ports: Mutex<Vec<u16>>,
+    server_ports: OnceLock<Ports>,
 }
+
+type Ports = Box<dyn Fn() -> Vec<u16> + Send + Sync>;
 
 impl Host {
     pub fn new(env: impl IntoIterator<Item = (OsString, OsString)>) -> Host {
@@ -38,14 +41,22 @@ impl Host {
             found: Mutex::default(),
             shim_targets: Mutex::default(),
             own_ports: Mutex::default(),
+            server_ports: OnceLock::new(),
         }
     }
 
-    /// Ports on which this process listens; tools do not reach them through the proxy.
-    pub fn own_ports(&self) -> Vec<u16> {
-        self.own_ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    /// Whether a server of this yard listens on the port; tools do not reach it through the proxy.
+    pub fn is_own_port(&self, port: u16) -> bool {
+        let own = self.own_ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        own.contains(&port) || self.server_ports.get().is_some_and(|ports| ports().contains(&port))
     }
 
+    /// Sets how the ports of the yard's other servers are found. The first call counts.
+    pub fn set_server_ports(&self, ports: impl Fn() -> Vec<u16> + Send + Sync + 'static) {
+        let _ = self.server_ports.set(Box::new(ports));
+    }
+
+    /// A port on which this process listens.
     pub fn add_own_port(&self, port: u16) {
         self.own_ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(port);
     }

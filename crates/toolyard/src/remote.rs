@@ -52,10 +52,15 @@ impl Remote {
             // Arguments are sent to this server only.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10));
+        let builder = match token.as_ref().and_then(|token| token.address) {
+            // The name may have other addresses, where somebody else may wait for the token.
+            Some(address) => builder.resolve("localhost", address),
+            None => builder,
+        };
         let client = builder.build().map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the HTTP client cannot start: {error}"))
         })?;
-        Ok(Remote { base: base.clone(), client, token })
+        Ok(Remote { base: base.clone(), client, token: token.map(|token| token.token) })
     }
 
     pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Bytes, Error> {

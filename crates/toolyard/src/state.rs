@@ -1,6 +1,5 @@
 //! The stores in the state folder: one database and one folder of blobs, each opened once, on first use.
 
-use crate::state_folder;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use toolyard_engine::Lazy;
@@ -98,7 +97,6 @@ impl StateDir {
         if let Some(database) = &*known {
             return Ok(database.clone());
         }
-        state_folder::create(&self.dir)?;
         let database = sqlite::Database::open(&self.dir.join(DATABASE), Arc::new(sqlite::NoFaults))?;
         *known = Some(database.clone());
         Ok(database)

@@ -5,10 +5,13 @@ use crate::config::{Config, unknown_variables};
 use crate::find_yard;
 use crate::live_config::{ConfigParts, ConfigSource, LiveConfig};
 use crate::log;
+use crate::private_file;
 use crate::reload;
+use crate::servers;
 use crate::state::StateDir;
-use crate::state_folder;
+use crate::state_folder::{self, Found};
 use reqwest::Url;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use toolyard_edges::{self as edges, Mcp, McpOptions};
@@ -20,6 +23,7 @@ use toolyard_protocol::secret::VARIABLE_PREFIX;
 use toolyard_protocol::{Error, ErrorKind, ToolSpec};
 use toolyard_runtimes::Host;
 use toolyard_runtimes::builtin::{self, Group, Services, YardFiles};
+use toolyard_runtimes::secrets::Secrets;
 use toolyard_sandbox::Launcher;
 use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
@@ -82,13 +86,20 @@ pub struct Yard {
     pub builtins: Vec<Candidate>,
     pub prompts: Arc<PromptIndex>,
     purpose: Purpose,
+    /// The state folder is the yard's own; otherwise there is none, or it must not be read.
+    has_state: bool,
+    /// Why the state folder is not used.
+    pub state_problem: Option<Error>,
 }
 
 /// What a yard is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Run,
+    /// To look at its state too.
     Look,
+    /// To look at its files; the state is read only if it is the yard's own.
+    LookAtFiles,
 }
 
 impl Yard {
@@ -105,14 +116,24 @@ impl Yard {
         Yard::of(global.root()?, Purpose::Run, change)
     }
 
-    /// Opens the yard to look at it: nothing runs, and no state is created.
+    /// Opens the yard to look at it and its state: nothing runs, and no state is created.
     pub fn look(global: &GlobalOptions) -> Result<Yard, Error> {
-        Yard::look_at(global.root()?)
+        Yard::of(global.root()?, Purpose::Look, |_| {})
     }
 
-    /// Like [`Yard::look`], for any folder.
-    pub fn look_at(root: PathBuf) -> Result<Yard, Error> {
-        Yard::of(root, Purpose::Look, |_| {})
+    /// Opens the yard to look at its files. A state folder that is not its own is left alone, with a warning.
+    pub fn look_at_files(global: &GlobalOptions) -> Result<Yard, Error> {
+        let yard = Yard::look_at_files_of(global.root()?)?;
+        if let Some(Error { message, hint, .. }) = &yard.state_problem {
+            let hint = hint.as_deref().unwrap_or_default();
+            log::problem(Severity::Warning, &format!("{message}; it is not used ({hint})"));
+        }
+        Ok(yard)
+    }
+
+    /// Like [`Yard::look_at_files`], for any folder and without the warning.
+    pub fn look_at_files_of(root: PathBuf) -> Result<Yard, Error> {
+        Yard::of(root, Purpose::LookAtFiles, |_| {})
     }
 
     fn of(
@@ -131,11 +152,23 @@ impl Yard {
             log::problem(Severity::Warning, &warning);
         }
         let state = config.state_dir(&root);
-        state_folder::check(&root, &state)?;
-        let (host, launcher) = (Arc::new(Host::new(env)), Arc::new(launcher(&state, purpose)?));
+        let (has_state, state_problem) = match open_state(&root, &state, purpose) {
+            Ok(found) => (found == Found::Own, None),
+            Err(error) if purpose == Purpose::LookAtFiles => (false, Some(error)),
+            Err(error) => return Err(error),
+        };
+        let (host, launcher) = (Host::new(env), Arc::new(launcher(&state, has_state)?));
+        if has_state {
+            let state = state.clone();
+            host.set_server_ports(move || servers::live(&state).iter().map(SocketAddr::port).collect());
+        }
+        let host = Arc::new(host);
         let settings = config.load_settings();
         let LoadSettings { defaults, sandbox_policy, .. } = settings;
-        let loader = Loader::new(root.clone(), state.clone(), host, launcher, defaults, sandbox_policy);
+        let mut loader = Loader::new(root.clone(), state.clone(), host, launcher, defaults, sandbox_policy);
+        if state_problem.is_some() {
+            loader.secrets = Arc::new(Secrets::of_environment(&loader.host));
+        }
         loader.set_settings(settings);
         let registry = Arc::new(Registry::default());
         let state_dir = StateDir::new(state.clone());
@@ -170,6 +203,8 @@ impl Yard {
             builtins,
             prompts,
             purpose,
+            has_state,
+            state_problem,
         })
     }
 
@@ -184,14 +219,8 @@ impl Yard {
         self.jobs.get().cloned()
     }
 
-    /// Loads the tools and builds the engine; creates the state folder.
+    /// Loads the tools and builds the engine. In a yard that was opened to look, nothing will run in it.
     pub fn engine(&self) -> Result<Engine, Error> {
-        state_folder::create(&self.state)?;
-        self.idle_engine()
-    }
-
-    /// An engine that nothing will run in; it creates nothing.
-    pub fn idle_engine(&self) -> Result<Engine, Error> {
         let clock = Arc::new(SystemClock);
         let random = Arc::new(SystemRandom);
         let options = Options {
@@ -201,7 +230,9 @@ impl Yard {
         };
         let audit = FileAuditLog::open(&self.state, options, clock.clone(), random.clone(), Arc::new(View));
         let audit = audit.map_err(|error| Error::from(&error))?;
-        let cache = open_cache(&self.state, self.config.cache.options(), clock.clone());
+        // Without state the cache is not created either: a folder that does not exist has none.
+        let folder = if self.has_state { self.state.clone() } else { self.state.join("none") };
+        let cache = open_cache(&folder, self.config.cache.options(), clock.clone());
         let redactor = self.loader.secrets.clone();
         self.registry.replace(self.load());
         let (registry, jobs) = (self.registry.clone(), self.jobs.clone());
@@ -258,45 +289,28 @@ fn key(file: &Path, random: &dyn Random) -> Result<[u8; 32], Error> {
         random.fill(&mut fresh);
         fresh
     };
-    private_file(file, fresh)?.try_into().map_err(|_| {
+    private_file::read_or_create(file, fresh)?.try_into().map_err(|_| {
         let message = format!("{} does not contain a 32-byte key", file.display());
         Error::new(ErrorKind::Unavailable, message).hint("remove the file; a new one is created")
     })
 }
 
-/// The content of a file that only its owner may read; when it does not exist, it is created with `fresh`.
-pub fn private_file(file: &Path, fresh: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Error> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let failed = |error: std::io::Error| {
-        let message = format!("the file {} cannot be read or written: {error}", file.display());
-        Error::new(ErrorKind::Unavailable, message).hint("make the state folder writable")
-    };
-    if !file.exists() {
-        // Written to a temporary file, then linked: of several concurrent processes, one creates the file.
-        let temporary = file.with_extension(std::process::id().to_string());
-        let mut options = std::fs::OpenOptions::new();
-        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        opened.and_then(|mut file| file.write_all(&fresh())).map_err(failed)?;
-        let linked = std::fs::hard_link(&temporary, file);
-        std::fs::remove_file(&temporary).map_err(failed)?;
-        if let Err(error) = linked
-            && error.kind() != std::io::ErrorKind::AlreadyExists
-        {
-            return Err(failed(error));
-        }
+/// Checks whose state it is; creates it if something will run.
+fn open_state(root: &Path, state: &Path, purpose: Purpose) -> Result<Found, Error> {
+    if purpose == Purpose::Run {
+        return state_folder::create(root, state).map(|()| Found::Own);
     }
-    std::fs::read(file).map_err(failed)
+    state_folder::check(root, state).map_err(|refusal| refusal.error(state))
 }
 
 /// Where memory cannot be executed, the launcher is a file. To look, it is needed only while it is probed.
-fn launcher(state: &Path, purpose: Purpose) -> Result<Launcher, Error> {
+fn launcher(state: &Path, has_state: bool) -> Result<Launcher, Error> {
     let failed = |error| {
         let message = format!("the launcher for child processes cannot be prepared: {error}");
         Error::new(ErrorKind::Unavailable, message)
             .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
     };
-    if purpose == Purpose::Run || state.is_dir() {
+    if has_state {
         return Launcher::new(state).map_err(failed);
     }
     // The name cannot be guessed, so that nobody else can have created the folder.
@@ -315,7 +329,7 @@ pub fn builtins(config: &Config, services: &Arc<Services>) -> Result<Vec<Candida
 /// A yard that was found by its content, and not named, must not be one that a tool can have made.
 fn refuse_yard_of_tools(found: &Path, home: Option<&Path>) -> Result<(), Error> {
     for outer in find_yard::above(found, home) {
-        let Ok(yard) = Yard::look_at(outer.to_owned()) else { continue };
+        let Ok(yard) = Yard::look_at_files_of(outer.to_owned()) else { continue };
         let snapshot = yard.load();
         let can_write = |spec: &ToolSpec| {
             let files = &spec.permissions.files;

@@ -11,7 +11,7 @@ pub use loaded::{SecretListing, Source};
 
 use crate::host::Host;
 use loaded::LoadedSecrets;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -43,8 +43,18 @@ pub struct Secrets {
 
 impl Secrets {
     pub fn new(state: &Path, host: &Host) -> Secrets {
+        Secrets::with_store(Store::new(state.join("secrets")), host)
+    }
+
+    /// Without stored secrets.
+    pub fn of_environment(host: &Host) -> Secrets {
+        // No file has this path.
+        Secrets::with_store(Store::new(PathBuf::new()), host)
+    }
+
+    fn with_store(store: Store, host: &Host) -> Secrets {
         Secrets {
-            store: Store::new(state.join("secrets")),
+            store,
             loaded: Mutex::new(LoadedSecrets::of_environment(host)),
             started: Instant::now(),
             next_refresh: AtomicU64::new(0),

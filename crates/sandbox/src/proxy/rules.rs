@@ -10,17 +10,18 @@ const DEFAULT_PORTS: &[u16] = &[80, 443];
 const MAX_RULES: usize = 256;
 
 /// What a tool may reach through the proxy.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Reachable {
     pub hosts: Arc<HostRules>,
-    /// Ports on which this process itself listens: no rule opens them on this machine.
-    pub own_ports: Vec<u16>,
+    /// Whether Toolyard itself listens on a port: no rule opens it on this machine. Asked for each connection,
+    /// because a server may start while the tool runs.
+    pub is_own_port: Arc<dyn Fn(u16) -> bool + Send + Sync>,
 }
 
 impl Reachable {
     pub(super) fn is_own(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
-        self.own_ports.contains(&address.port()) && (ip.is_loopback() || ip.is_unspecified())
+        (ip.is_loopback() || ip.is_unspecified()) && (self.is_own_port)(address.port())
     }
 }
 

@@ -12,7 +12,7 @@ use toolyard_protocol::{Error, ErrorKind};
 pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
-    let yard = Yard::look(&global)?;
+    let yard = Yard::look_at_files(&global)?;
     let snapshot = yard.load();
     let found = [snapshot.problems(), &yard.resource_setup().check()].concat();
     let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();

@@ -21,8 +21,8 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     let found = root.is_ok();
     let yard = match root {
         Err(error) if global.yard.is_some() => return Err(error),
-        Err(_) => Yard::look_at(std::env::current_dir().unwrap_or_else(|_| "/".into()))?,
-        Ok(root) => Yard::look_at(root)?,
+        Err(_) => Yard::look_at_files_of(std::env::current_dir().unwrap_or_else(|_| "/".into()))?,
+        Ok(root) => Yard::look_at_files_of(root)?,
     };
     let mut rows = vec![row("toolyard", true, env!("CARGO_PKG_VERSION").to_owned())];
     if found {
@@ -52,6 +52,9 @@ fn row(name: &'static str, ok: bool, detail: String) -> Row {
 
 fn state_folder(yard: &Yard) -> Row {
     let shown = yard.state.display();
+    if let Some(Error { message, hint, .. }) = &yard.state_problem {
+        return row("state folder", false, format!("{message} ({})", hint.as_deref().unwrap_or_default()));
+    }
     match yard.state.ancestors().find(|folder| folder.exists()) {
         Some(folder) if !is_writable(folder) => {
             let detail = format!("{} is not writable; calls will be refused", folder.display());

@@ -15,7 +15,7 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     if let Some(url) = &global.url {
         return list_remote(&Remote::new(url, &global)?, global.json);
     }
-    let yard = Yard::look(&global)?;
+    let yard = Yard::look_at_files(&global)?;
     let snapshot = yard.load();
     if global.json {
         output::data(write_json(&snapshot));

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod adopt;
 pub mod audit;
 pub mod batch;
 pub mod call;

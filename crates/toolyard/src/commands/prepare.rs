@@ -2,7 +2,6 @@
 
 use crate::log;
 use crate::output;
-use crate::state_folder;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use toolyard_engine::{Severity, Snapshot};
 use toolyard_protocol::{Error, ErrorKind};
@@ -14,7 +13,6 @@ pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::open(&global)?;
-    state_folder::create(&yard.state)?;
     forget_failures(&yard.state);
     let failed = small_runtime()?.block_on(prepare(&yard.load(), true));
     Ok(if failed == 0 { 0 } else { ErrorKind::Unavailable.row().exit })

@@ -56,7 +56,7 @@ fn list(global: &GlobalOptions) -> Result<u8, Error> {
             json::array(&mut out, &items, |out, item| out.extend_from_slice(item));
             out
         }
-        None => list_local(&Yard::look(global)?),
+        None => list_local(&Yard::look_at_files(global)?),
     };
     if global.json {
         output::data(list);

@@ -139,7 +139,7 @@ async fn list_all(global: &GlobalOptions) -> Result<Listing, Error> {
         });
     }
     let yard = Yard::look(global)?;
-    let opened = yard.resources(&Arc::new(yard.idle_engine()?))?;
+    let opened = yard.resources(&Arc::new(yard.engine()?))?;
     crate::reload::print_problems(&opened.problems);
     let identity = Identity::local();
     let context = RequestContext { identity: &identity, edge: Edge::Cli, trace: None, caller: &NoopCaller };

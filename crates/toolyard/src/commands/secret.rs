@@ -53,7 +53,7 @@ fn parse(name: &str) -> SecretName {
 fn set(name: &SecretName, global: &GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::look(global)?;
     let value = read_value(name)?;
-    state_folder::create(&yard.state)?;
+    state_folder::create(&yard.root, &yard.state)?;
     yard.loader.secrets.set(name, &value)?;
     output::note(format!("stored the secret '{name}'"));
     Ok(0)

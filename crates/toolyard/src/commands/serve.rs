@@ -5,6 +5,7 @@ use crate::log::{Log, LogOptions};
 use crate::memory;
 use crate::output;
 use crate::reload;
+use crate::servers;
 use crate::token;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -64,12 +65,21 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let address =
         listener.local_addr().map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     yard.loader.host.add_own_port(address.port());
+    let record = servers::Record::write(&yard.state, address);
+    if let Err(error) = &record {
+        warn!(target: "toolyard", "{error}; the command line will not send it the yard's token by itself");
+    }
     let snapshot = engine.registry.snapshot();
     info!(target: "toolyard", version = env!("CARGO_PKG_VERSION"), yard = &*yard.root.to_string_lossy(), "started");
     reload::print_problems(snapshot.problems());
     let mcp = yard.mcp(&engine)?;
     let watcher = reload::watch(&yard, &engine)?;
     let stop = stop_signal()?;
+    let stop = async move {
+        stop.await;
+        // Before the port is free for others.
+        drop(record);
+    };
     info!(target: "toolyard", tools = snapshot.entries().len(), %address, "listening");
     output::line(format!("{} tool(s) at http://{address}  (Ctrl-C stops)", snapshot.entries().len()));
     let resuming = tokio::spawn(resume_jobs(engine.clone()));

@@ -27,7 +27,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             let remote = Remote::new(url, &global)?;
             small_runtime()?.block_on(remote.get(&["v1", "tools", &args.name], &[]))?
         }
-        None => find(&args.name, &Yard::look(&global)?)?,
+        None => find(&args.name, &Yard::look_at_files(&global)?)?,
     };
     if global.json {
         output::data(tool);

@@ -1,4 +1,5 @@
-//! `toolyard state prune|verify`: removes expired jobs and unreferenced blobs, verifies the stored blobs.
+//! `toolyard state prune|verify|adopt`: removes expired jobs and unreferenced blobs, verifies the stored blobs, takes
+//! over a copied state folder.
 
 use crate::output;
 use crate::state::StateDir;
@@ -21,7 +22,7 @@ const JOB_PAGE: usize = 20;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Prune and verify stored jobs and blobs
+/// Prune and verify stored jobs and blobs, take over a copied state folder
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -38,6 +39,9 @@ enum Command {
     },
     /// Read every blob and list the damaged ones
     Verify,
+    /// Use a state folder that was copied or restored with this yard. Only for your own: it decides what is
+    /// shown as your jobs, results and secrets. Open jobs end, and the token changes
+    Adopt,
 }
 
 fn parse_age(text: &str) -> Result<Duration, String> {
@@ -47,6 +51,11 @@ fn parse_age(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
+    let min_age = match args.command {
+        Command::Prune { min_age } => Some(min_age),
+        Command::Verify => None,
+        Command::Adopt => return super::adopt::run(&global),
+    };
     let yard = Yard::look(&global)?;
     let state_dir = yard.state_dir.clone();
     if !state_dir.exists() {
@@ -54,9 +63,9 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         return Ok(0);
     }
     small_runtime()?.block_on(async {
-        match args.command {
-            Command::Prune { min_age } => prune(&state_dir, min_age, global.json).await,
-            Command::Verify => verify(&state_dir.open_stores()?, global.json).await,
+        match min_age {
+            Some(min_age) => prune(&state_dir, min_age, global.json).await,
+            None => verify(&state_dir.open_stores()?, global.json).await,
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use super::check_results::{self, Row};
 use crate::output;
+use crate::servers;
 use crate::token;
 use crate::wiring::{GlobalOptions, Yard, large_runtime};
 use std::sync::Arc;
@@ -71,7 +72,13 @@ async fn serve_in_background(yard: &Yard, engine: Arc<Engine>) -> Option<tokio::
     let token = token::read_or_create(&yard.state, engine.random.as_ref()).ok()?;
     let options = super::serve::options(&yard.config.server, Auth { policy: yard.config.auth.token, token });
     let mcp = yard.mcp(&engine).ok()?;
-    Some(tokio::spawn(serve(listener, engine, mcp, options, std::future::pending())))
+    let address = listener.local_addr().ok()?;
+    yard.loader.host.add_own_port(address.port());
+    let record = servers::Record::write(&yard.state, address);
+    Some(tokio::spawn(async move {
+        serve(listener, engine, mcp, options, std::future::pending()).await;
+        drop(record);
+    }))
 }
 
 async fn run_example(engine: &Engine, entry: &Entry, example: &Example) -> Result<(), String> {

@@ -14,7 +14,7 @@ pub struct Args {}
 
 pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
     let yard = Yard::look(&global)?;
-    state_folder::create(&yard.state)?;
+    state_folder::create(&yard.root, &yard.state)?;
     let token = token::read_or_create(&yard.state, &SystemRandom)?;
     if global.json {
         let mut out = Vec::new();

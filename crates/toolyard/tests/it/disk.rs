@@ -81,6 +81,7 @@ fn a_full_disk_refuses_calls_before_they_run_and_free_space_restores_them() {
     // The log is intact; it is read in the server's mount namespace.
     let copy = Yard::new();
     assert!(Command::new("cp").arg("-r").arg(&state).arg(copy.path(".toolyard")).status().unwrap().success());
+    copy.run(&["state", "adopt"]).expect(0);
     let verified = copy.run(&["audit", "verify", "--json"]).expect(0).json();
     assert_eq!(verified["intact"], true, "{verified}");
     assert_eq!(server.stop(), 0);
@@ -127,6 +128,10 @@ fn a_state_folder_that_is_removed_refuses_calls_until_it_is_back() {
         assert_eq!(call(tool).status, 200, "{}", call(tool).json());
     }
     assert_eq!(server.stop(), 0);
+    // No command created it, so that the next one does not know it until its owner says whose it is.
+    let refused = yard.run(&["audit", "export"]).expect(7);
+    assert!(refused.stderr.contains("it has no file 'origin'"), "{refused:?}");
+    yard.run(&["state", "adopt"]).expect(0);
     let kinds: Vec<String> =
         yard.records().iter().map(|record| record["kind"].as_str().unwrap().to_owned()).collect();
     assert!(kinds.iter().filter(|kind| *kind == "end").count() >= 2, "{kinds:?}");

@@ -34,6 +34,7 @@ mod escape;
 mod examples;
 mod files;
 mod flood;
+mod foreign_state;
 mod grants;
 mod hostile;
 mod hostile_files;

@@ -1,10 +1,11 @@
 //! The yard's token: whoever can connect to the server is not its owner yet.
 
-use crate::support::{HttpResponse, Kind, RunAs, Server, TIMEOUT, Yard, eventually, is_root, require};
+use crate::support::{HttpResponse, Kind, RunAs, Server, TIMEOUT, Yard, eventually, require};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 /// Tools that need the token for each reason, and one that does not.
 fn yard_of(run_as: RunAs) -> Yard {
@@ -197,7 +198,7 @@ fn with_all_every_request_needs_the_token_and_with_off_none_does() {
     }
 }
 
-/// The command line sends the token of the yard by itself, but only to a server of the same user.
+/// The command line sends the token of the yard by itself, but only to a server of that yard.
 #[test]
 fn the_command_line_finds_the_token() {
     let yard = yard();
@@ -215,29 +216,88 @@ fn the_command_line_finds_the_token() {
     elsewhere(&[("TOOLYARD_YARD", yard.root().to_str().unwrap())]).expect(0);
 }
 
-/// Another user waits at the port of a server that does not run.
+/// What a listener at this address receives of one connection, while `run` connects to it. Empty if nobody comes.
+fn received(address: &str, run: impl FnOnce(std::net::SocketAddr)) -> String {
+    let mut listener = None;
+    // A child that another test starts holds the earlier listener until it runs its program.
+    eventually("the address is free", TIMEOUT, || {
+        listener = TcpListener::bind(address).ok();
+        listener.is_some()
+    });
+    let listener = listener.unwrap();
+    let bound = listener.local_addr().unwrap();
+    let waiting = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 65536];
+        let length = client.read(&mut request).unwrap();
+        let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    run(bound);
+    // Ends the wait; a connection that came before is taken first.
+    let _ = TcpStream::connect(bound);
+    waiting.join().unwrap()
+}
+
+/// Programs of the same user, such as a tool with a network, wait at other addresses of the server's port, or at the
+/// port of a server that was killed.
 #[test]
-fn another_users_server_does_not_get_the_token() {
-    if !require(is_root(), "only root can start a server of another user") {
-        return;
+fn only_the_very_address_of_a_running_server_gets_the_token() {
+    for run_as in RunAs::all() {
+        let yard = yard_of(run_as);
+        let server = yard.serve();
+        let token = token(&yard);
+        let (_, port) = server.address.rsplit_once(':').unwrap();
+        let port = port.to_owned();
+        let call = |host: &str| yard.run(&["call", "secret", "--url", &format!("http://{host}:{port}")]);
+        let mut addresses = vec![format!("127.0.0.2:{port}")];
+        if require(TcpListener::bind("[::1]:0").is_ok(), "there is no IPv6 here") {
+            addresses.push(format!("[::1]:{port}"));
+        }
+        for address in &addresses {
+            let host = address.rsplit_once(':').unwrap().0;
+            let request = received(address, |_| drop(call(host)));
+            assert!(request.starts_with("POST /v1/tools/secret"), "{address}: {request:?}");
+            assert!(!request.contains(&token), "{run_as:?}, {address}: {request}");
+            // The name leads to the address of the server, whatever else it may mean.
+            let request = received(address, |_| drop(call("localhost").expect(0)));
+            assert_eq!(request, "", "{run_as:?}, {address}");
+        }
+        call("127.0.0.1").expect(0);
+        server.kill();
+        let request = received(&format!("127.0.0.1:{port}"), |_| drop(call("127.0.0.1")));
+        assert!(request.starts_with("POST /v1/tools/secret"), "{request:?}");
+        assert!(!request.contains(&token), "{run_as:?}: the record of a dead server counts: {request}");
+        // Control: what the listener would have seen.
+        let mut command = yard.command();
+        let request = received("127.0.0.1:0", |address| {
+            command
+                .args(["call", "secret", "--url", &format!("http://{address}")])
+                .env("TOOLYARD_TOKEN", &token);
+            crate::support::run_for(command, TIMEOUT);
+        });
+        assert!(request.contains(&format!("authorization: Bearer {token}")), "{request}");
     }
-    const SCRIPT: &str = "import socket\ns = socket.create_server(('127.0.0.1', 0))\n\
-        print(s.getsockname()[1], flush=True)\nc, _ = s.accept()\nprint(c.recv(65536).decode('latin-1'), flush=True)\n\
-        c.sendall(b'HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\n{}')\nc.close()\n";
-    let yard = yard_of(RunAs::Nobody);
-    let token = token(&yard);
-    for (uid, gets_it) in [(65533, false), (65534, true)] {
-        let mut command = Command::new("setpriv");
-        command.args([format!("--reuid={uid}"), "--clear-groups".into(), "/usr/bin/python3".into()]);
-        let mut child = command.args(["-c", SCRIPT]).stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-        let port = lines.next().unwrap().unwrap();
-        yard.run(&["call", "plain", "--url", &format!("http://127.0.0.1:{port}")]);
-        let request: String = lines.map(|line| line.unwrap() + "\n").collect();
-        child.wait().unwrap();
-        assert!(request.starts_with("POST /v1/tools/plain"), "{request}");
-        assert_eq!(request.contains(&token), gets_it, "user {uid}: {request}");
-    }
+}
+
+/// A token that came with a download is known to whoever made it.
+#[test]
+fn the_token_of_a_foreign_state_folder_is_not_sent() {
+    let yard = yard();
+    let server = yard.serve();
+    let url = format!("http://{}", server.address);
+    let copy = Yard::of(RunAs::CurrentUser);
+    let state = yard.path(".toolyard");
+    copy.file("toolyard.toml", format!("[state]\ndir = {state:?}\n"));
+    let refused = copy.run(&["call", "secret", "--url", &url]).expect(7);
+    assert!(refused.stderr.contains("need the yard's token"), "{refused:?}");
+    yard.run(&["call", "secret", "--url", &url]).expect(0);
+    let records: Vec<_> = fs::read_dir(yard.path(".toolyard/servers")).unwrap().flatten().collect();
+    assert_eq!(records.len(), 1);
+    assert_eq!(fs::metadata(records[0].path()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(records[0].path()).unwrap(), server.address);
+    assert_eq!(server.stop(), 0);
+    assert_eq!(fs::read_dir(yard.path(".toolyard/servers")).unwrap().count(), 0, "removed at the end");
 }
 
 #[test]
@@ -301,7 +361,12 @@ fn a_tool_cannot_call_the_server_through_the_proxy() {
     });
     let answer = post(&server, "/mcp/tool/loop", None, &json!({})).json().to_string();
     assert!(answer.contains("is Toolyard itself"), "{answer}");
-    // The positive control: without a server of its own in between, the same rule lets the tool through.
+    // Nor when another process of the yard runs the tool.
     let (ran, envelope) = yard.call("loop", &json!({}));
+    assert!(envelope.to_string().contains("is Toolyard itself"), "{ran:?}");
+    // The positive control: the server of another yard is a host like any other.
+    let other = yard_of(RunAs::CurrentUser);
+    fs::copy(yard.path("tools/loop.tool.yaml"), other.path("tools/loop.tool.yaml")).unwrap();
+    let (ran, envelope) = other.call("loop", &json!({}));
     assert!(envelope.to_string().contains("\\\"status\\\":\\\"ok\\\""), "{ran:?}");
 }

@@ -63,7 +63,8 @@ fn a_root_that_could_create_tools_or_does_not_exist_is_left_out() {
         ("nowhere", "cannot be opened"),
     ] {
         let yard = Yard::new();
-        yard.file("tools/sub/x", "").file(".toolyard/x", "").file("notes/a.txt", "1");
+        yard.run(&["token"]).expect(0);
+        yard.file("tools/sub/x", "").file("notes/a.txt", "1");
         let bad = OPEN.replace("\"notes\"", &format!("{path:?}")).replacen(
             &format!("name = {path:?}"),
             "name = \"bad\"",
