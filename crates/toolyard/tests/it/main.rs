@@ -37,6 +37,7 @@ mod flood;
 mod grants;
 mod hostile;
 mod hostile_files;
+mod hostile_yards;
 mod http;
 mod instructions;
 mod jobs;

@@ -6,7 +6,6 @@ use super::schemas::{self, Compiled};
 use super::shared_fields::SharedFields;
 use super::{Loader, digest, naming, walk::ToolFile};
 use crate::kinds::{self, FileFormat, Kind, Runnable};
-use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
@@ -53,7 +52,6 @@ pub struct ProcessSpec<'n> {
     pub program: Program,
     /// The arguments after the program; may hold templates.
     pub arguments: Vec<(&'n str, Position)>,
-    pub extra_env: Vec<(OsString, OsString)>,
     pub contract: Contract,
     /// Files besides those named in the arguments.
     pub files: Vec<PathBuf>,
@@ -155,7 +153,11 @@ impl ToolReader<'_> {
         self.reject_duplicate_variable(fields)?;
         let (level, mut notes) = self.sandbox_level(fields)?;
         let sandbox = protocol_sandbox(level);
-        let (arguments, mut files) = self.arguments(fields, process.arguments)?;
+        let arguments = match program_name(&process.program) {
+            name if kinds::is_python(name) => kinds::with_yard_last(process.arguments),
+            _ => process.arguments,
+        };
+        let (arguments, mut files) = self.arguments(fields, arguments)?;
         files.extend(process.files);
         // A bare name is looked up in PATH.
         if let Program::Named(name) = &process.program
@@ -181,7 +183,6 @@ impl ToolReader<'_> {
             root: root.clone(),
             program: process.program,
             arguments,
-            extra_env: process.extra_env,
             passed_env: self.shared.env.clone(),
             secret_bindings: self.shared.secrets.clone(),
             secrets: self.loader.secrets.clone(),
@@ -238,10 +239,7 @@ impl ToolReader<'_> {
 
     /// A value in program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
     fn reject_templated_code(&self, fields: &mut Fields<'_>, process: &ProcessSpec<'_>) -> Option<()> {
-        let program = match &process.program {
-            Program::Named(name) | Program::Resolved { name, .. } => name.as_str(),
-            Program::Prepared(_) => "python",
-        };
+        let program = program_name(&process.program);
         let texts = process.arguments.iter().map(|(text, _)| *text);
         let interpreted = std::iter::once(program).chain(texts).any(is_interpreter);
         for pair in process.arguments.windows(2) {
@@ -388,6 +386,14 @@ impl ToolReader<'_> {
             warnings: runnable.warnings,
             notes: runnable.notes,
         })
+    }
+}
+
+/// The program as the tool file names it; an environment is one of Python.
+fn program_name(program: &Program) -> &str {
+    match program {
+        Program::Named(name) | Program::Resolved { name, .. } => name,
+        Program::Prepared(_) => "python",
     }
 }
 
