@@ -60,6 +60,10 @@ fn parse(head: &[u8], rest: Vec<u8>) -> Result<Request, String> {
         return Err(malformed());
     };
     let headers = lines.map(header).collect::<Option<Vec<_>>>().ok_or_else(malformed)?;
+    // A control character could end the line for the server, and a space the path.
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the target of the request has a character that must be percent-encoded".to_owned());
+    }
     if method == "CONNECT" {
         let (host, port) = authority(target)?;
         let port = port.ok_or("CONNECT needs host:port")?;

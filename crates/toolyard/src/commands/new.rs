@@ -51,7 +51,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
     }
     for (path, text) in &files {
-        write_new(&root.join(path), text)?;
+        write_new(&root, path, text)?;
         output::note(format!("created {path}"));
     }
     if kind.name == "binary" {

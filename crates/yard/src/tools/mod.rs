@@ -8,6 +8,7 @@ pub(crate) mod load_cache;
 mod load_cache_tests;
 mod manifest;
 mod naming;
+mod program_text;
 mod sandbox;
 pub(crate) mod schemas;
 mod secrets;
@@ -240,7 +241,7 @@ impl Loader {
     fn load_packs(&self, changes: &Changes) -> Arc<Packs> {
         let mut packs = lock(&self.packs);
         if !packs.is_current_after(changes) {
-            *packs = Arc::new(Packs::load(&self.root));
+            *packs = Arc::new(Packs::load(&self.root, &self.places.state));
         }
         packs.clone()
     }
