@@ -191,5 +191,10 @@ mod tests {
             assert!(parse(bad.as_bytes(), Vec::new()).is_err(), "{bad:?} was accepted");
         }
         assert!(parse(b"GET http://a.example/\xff HTTP/1.1\r\n\r\n", Vec::new()).is_err());
+        let target = "the target of the request has a character that must be percent-encoded";
+        for bad in ["/\rX:y", "/\nX:y", "/a\tb", "/\0", "/\x7f", "/\u{e9}", "?a\r"] {
+            let request = format!("GET http://a.example{bad} HTTP/1.1\r\n\r\n");
+            assert_eq!(parse(request.as_bytes(), Vec::new()).unwrap_err(), target, "{bad:?}");
+        }
     }
 }

@@ -46,7 +46,8 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, &id, tool))
         })
         .collect();
-    if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).exists()) {
+    // Also a link that leads nowhere.
+    if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).symlink_metadata().is_ok()) {
         let message = format!("{taken} exists already; nothing was created");
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
     }
