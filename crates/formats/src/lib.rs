@@ -9,4 +9,5 @@ pub mod percent;
 pub mod redact;
 pub mod schema;
 pub mod template;
+mod template_filters;
 pub mod uri_template;

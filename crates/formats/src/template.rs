@@ -5,6 +5,7 @@
 
 use crate::json::{ParseError, Token, Tokenizer};
 use crate::percent;
+use crate::template_filters;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind as JinjaKind, UndefinedBehavior};
 use toolyard_protocol::{Error, ErrorKind, Payload};
@@ -196,6 +197,7 @@ fn environment(source: &str, target: Target) -> Result<Environment<'static>, Str
         .comment_delimiters("{#toolyard-comment", "toolyard-comment#}")
         .build();
     environment.set_syntax(syntax.map_err(|error| error.to_string())?);
+    template_filters::add(&mut environment);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(move |out, _, value| match value.kind() {
         _ if target == Target::Json && !value.is_undefined() => push_json(out, value),
@@ -333,6 +335,45 @@ mod tests {
         assert_eq!(render("{{ input.v }}{{ input.v }}", Target::Page, &long).unwrap().len(), 200_000);
         let longer = "{% for i in range(20) %}{{ input.v }}{% endfor %}";
         assert!(render(longer, Target::Page, &long).unwrap_err().contains("over 1048576"));
+    }
+
+    #[test]
+    fn a_value_does_not_decide_how_much_memory_a_filter_takes() {
+        let input = format!(
+            r#"{{"a":"{}","b":"{}","l":[1,2],"n":2000000000}}"#,
+            "a".repeat(60_000),
+            "b".repeat(60_000)
+        );
+        let (text, count) = ("more than 1048576 bytes", "more than 1000 items or columns");
+        for (source, what) in [
+            ("{{ input.a | replace('a', input.b) }}", text),
+            ("{{ (input.l * 1000000) | join(input.b) }}", text),
+            ("{{ input.a | join(input.b) }}", text),
+            ("{{ input.a | join(d=input.b) }}", text),
+            ("{{ input.l | batch(input.n, 'x') | length }}", count),
+            ("{{ input.l | slice(input.n, 'x') | length }}", count),
+            ("{{ 'x' | indent(input.n) }}", count),
+            ("{{ 'x' | indent(width=input.n, first=true) }}", count),
+            ("{{ '%2000000000d' | format(1) }}", count),
+            ("{{ '%*d' | format(input.n, 1) }}", "'*' is not supported"),
+            ("{{ input.l | tojson(indent=input.n) }}", count),
+            ("{{ 'x' * input.n }}", "too large"),
+        ] {
+            let error = render(source, Target::Page, &input).expect_err(source);
+            assert!(error.contains(what), "{source}: {error}");
+        }
+        for (source, expected) in [
+            ("{{ 'abc' | replace('b', 'xyz') }}", "axyzc"),
+            ("{{ input.l | join(', ') }}", "1, 2"),
+            ("{{ 'abc' | join('-') }}", "a-b-c"),
+            ("{{ input.l | batch(3, 'x') | first | join }}", "12x"),
+            ("{{ 'a\nb' | indent(2) }}", "a\n  b"),
+            ("{{ 'a\nb' | indent(width=1, first=true) }}", " a\n b"),
+            ("{{ '%03d' | format(7) }}", "007"),
+            ("{{ input.l | tojson }}", "[1, 2]"),
+        ] {
+            assert_eq!(render(source, Target::Page, &input), Ok(expected.to_owned()), "{source}");
+        }
     }
 
     #[test]

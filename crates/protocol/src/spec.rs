@@ -114,6 +114,8 @@ pub enum Guarded {
     Secrets,
     /// It writes or deletes files of the owner.
     WritesFiles,
+    /// It reads any file of the yard.
+    ReadsFiles,
 }
 
 impl Guarded {
@@ -123,6 +125,7 @@ impl Guarded {
             Guarded::Unconfined => "unconfined",
             Guarded::Secrets => "secrets",
             Guarded::WritesFiles => "writes_files",
+            Guarded::ReadsFiles => "reads_files",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Typed tools: schemas, listing, errors and encoding follow from one request and one response type.
 
-use crate::{Annotations, Call, Caller, Error, Timing, Violation};
+use crate::{Annotations, Call, Caller, Error, Guarded, Timing, Violation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -100,6 +100,8 @@ pub trait Tool: Send + Sync + 'static {
     const ANNOTATIONS: Annotations;
     /// How long one run may take.
     const TIMEOUT: Duration = Duration::from_secs(30);
+    /// Set when only the owner of the yard may call the tool.
+    const GUARDED: Option<Guarded> = None;
     /// Bytes of arguments, in either format.
     const INPUT: usize = 64 << 10;
     /// Bytes of the response.

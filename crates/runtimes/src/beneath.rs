@@ -128,6 +128,26 @@ fn open_by_name(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Resul
     opened.ok_or_else(|| Errno::INVAL.into())
 }
 
+/// Creates a file that does not exist yet, with the folders above it. No link beneath `root` is followed.
+pub fn create_new(root: &Path, path: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(root)?;
+    let mut folder = rustix::fs::open(root, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+    let mut names = path.components().peekable();
+    while let Some(component) = names.next() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV.into()) };
+        if names.peek().is_none() {
+            let mode = Mode::from_raw_mode(0o666);
+            return Ok(rustix::fs::openat(&folder, name, CREATE | OFlags::CLOEXEC, mode)?.into());
+        }
+        match rustix::fs::mkdirat(&folder, name, 0o777.into()) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        folder = open(folder.as_fd(), name, FOLDER, LinkPolicy::Forbid)?;
+    }
+    Err(Errno::INVAL.into())
+}
+
 pub fn make_folder(folder: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(folder, name, 0o777.into())?)
 }

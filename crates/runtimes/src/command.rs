@@ -31,8 +31,6 @@ pub struct CommandRunner {
     pub program: Program,
     /// Arguments after the program.
     pub arguments: Vec<Template>,
-    /// Variables set for the child.
-    pub extra_env: Vec<(OsString, OsString)>,
     /// Names of variables passed through from the host.
     pub passed_env: Vec<String>,
     /// Secrets that this tool gets in its environment.
@@ -179,7 +177,7 @@ impl CommandRunner {
         } else {
             Vec::new()
         };
-        let all = passed.chain(self.extra_env.iter().cloned()).chain(context).chain(secrets).chain(proxy);
+        let all = passed.chain(context).chain(secrets).chain(proxy);
         for (name, value) in all {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));

@@ -14,6 +14,9 @@ use toolyard_sandbox::{Grant, Identity};
 /// What is read as a tool, a prompt, a resource, a skill or configuration, or runs as part of a tool or of git.
 pub const PROTECTED: [&str; 8] =
     ["tools", "prompts", "resources", "skills", "toolyard.toml", "mcp.json", ".venv", ".git"];
+/// Folders that interpreters read as code, wherever they are: compiled Python, packages of Node.js, of PHP's Composer
+/// and of Python.
+pub const CODE_FOLDERS: [&str; 5] = ["__pycache__", "node_modules", "vendor", ".venv", "site-packages"];
 /// Whole folders of the system that are never granted.
 const TOO_MUCH: [&str; 7] = ["/", "/etc", "/home", "/var", "/run", "/boot", "/root"];
 /// The same for writing.
@@ -122,6 +125,13 @@ impl Places {
         if !writable {
             return None;
         }
+        let is_code = |part: &Component<'_>| CODE_FOLDERS.iter().any(|name| part.as_os_str() == *name);
+        if let Some(part) = path.strip_prefix(&self.root).unwrap_or(path).components().find(is_code) {
+            let name = part.as_os_str().display();
+            return Some(format!(
+                "lies in a folder named {name}, which interpreters read as code; use another name"
+            ));
+        }
         let holds = |place: &&PathBuf| place.starts_with(path) || path.starts_with(place) || same(place);
         let place = self.protected.iter().find(holds)?;
         let shown = place.strip_prefix(&self.root).unwrap_or(place).display();
@@ -188,9 +198,28 @@ mod tests {
         for path in ["/yards", "/yards/a/tools/x", "/etc/toolyard", "/usr"] {
             assert!(places().refusal(Path::new(path), true, None).is_some(), "{path}");
         }
-        for path in ["/yards/a/data", "/yards/b/tools", "/yards/a/toolsmith", "/srv/models"] {
+        for path in
+            ["/yards/a/lib/__pycache__", "/yards/a/web/node_modules/x", "/yards/b/.venv/lib", "/data/vendor"]
+        {
+            let refused = places().refusal(Path::new(path), true, None);
+            assert!(
+                refused.is_some_and(|why| why.ends_with("which interpreters read as code; use another name")),
+                "{path}"
+            );
+            assert_eq!(places().refusal(Path::new(path), false, None), None, "{path}");
+        }
+        for path in
+            ["/yards/a/data", "/yards/a/pycache", "/yards/b/tools", "/yards/a/toolsmith", "/srv/models"]
+        {
             assert_eq!(places().refusal(Path::new(path), true, None), None, "{path}");
         }
+    }
+
+    #[test]
+    fn names_above_the_yard_decide_nothing() {
+        let places = Places::new("/a/vendor/yard".into(), "/a/vendor/yard/.toolyard".into(), None, None);
+        assert_eq!(places.refusal(Path::new("/a/vendor/yard/data"), true, None), None);
+        assert!(places.refusal(Path::new("/a/vendor/other"), true, None).is_some());
     }
 
     #[test]

@@ -29,6 +29,40 @@ pub fn raw(bytes: impl AsRef<[u8]>) {
     }
 }
 
+/// Stdout for many lines of data, as [`data`] writes them.
+pub fn stream() -> Box<dyn Write> {
+    let out = std::io::BufWriter::new(std::io::stdout().lock());
+    match stdout_is_terminal() {
+        true => Box::new(VisibleLines { out, line: Vec::new() }),
+        false => Box::new(out),
+    }
+}
+
+/// Makes control characters visible, line by line, so that no character is cut.
+struct VisibleLines<W: Write> {
+    out: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Write for VisibleLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.out.write_all(escape_control(&String::from_utf8_lossy(&self.line)).as_bytes())?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.write_all(escape_control(&String::from_utf8_lossy(&self.line)).as_bytes())?;
+        self.line.clear();
+        self.out.flush()
+    }
+}
+
 /// Ends the program because stdout cannot be written.
 pub fn end_unwritten(error: &std::io::Error) -> ! {
     // A closed stdout means that the reader has what it wanted; anything else loses output.

@@ -38,7 +38,8 @@ impl Schema {
             |error| {
                 let at = error.instance_path().to_string();
                 let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-                format!("not a valid JSON Schema{at}: {}", escape_control(&error.to_string()))
+                // Masked: what is not a schema may be a file that nobody should see.
+                format!("not a valid JSON Schema{at}: {}", escape_control(&error.masked().to_string()))
             },
         )
     }
@@ -140,6 +141,53 @@ mod tests {
         assert!(with("http://json-schema.org/draft-04/schema#").unwrap_err().contains("neither"));
     }
 
+    /// Definitions that each apply the next one twice.
+    fn chain(length: usize, twice: impl Fn(&str) -> String) -> String {
+        let definition = |i: usize| format!(r#""d{i}":{{{}}}"#, twice(&format!("d{}", i + 1)));
+        let definitions: Vec<String> = (0..length).map(definition).collect();
+        let definitions = format!(r#"{},"d{length}":{{"$anchor":"d{length}"}}"#, definitions.join(","));
+        format!(r##"{{"$ref":"#/$defs/d0","$defs":{{{definitions}}}}}"##)
+    }
+
+    #[test]
+    fn references_that_multiply_are_refused() {
+        type Twice = fn(&str) -> String;
+        let twice: [Twice; 5] = [
+            |next| format!(r##""allOf":[{{"$ref":"#/$defs/{next}"}},{{"$ref":"#/$defs/{next}"}}]"##),
+            |next| format!(r##""anyOf":[{{"$ref":"#/$defs/{next}"}}],"not":{{"$ref":"#/$defs/{next}"}}"##),
+            |next| format!(r##""if":{{"$ref":"#/$defs/{next}"}},"else":{{"$ref":"#/$defs/{next}"}}"##),
+            |next| {
+                format!(
+                    r##""dependentSchemas":{{"a":{{"$ref":"#/$defs/{next}"}},"b":{{"$ref":"#/$defs/{next}"}}}}"##
+                )
+            },
+            |next| format!(r##""unevaluatedProperties":false,"$ref":"#/$defs/{next}""##),
+        ];
+        for twice in twice {
+            let error = Schema::compile(chain(40, twice).as_bytes()).map(|_| ()).expect_err("40");
+            assert!(error.contains("more than 10000 sub-schemas would be applied to one place"), "{error}");
+            assert!(Schema::compile(chain(8, twice).as_bytes()).is_ok());
+        }
+        // By anchors, which are names instead of pointers.
+        let anchored = |length: usize| {
+            let definition = |i: usize| {
+                format!(
+                    r##""x{i}":{{"$anchor":"a{i}","allOf":[{{"$ref":"#a{0}"}},{{"$ref":"#a{0}"}}]}}"##,
+                    i + 1
+                )
+            };
+            let definitions: Vec<String> = (0..length).map(definition).collect();
+            let definitions = format!(r#"{},"last":{{"$anchor":"a{length}"}}"#, definitions.join(","));
+            format!(r##"{{"$ref":"#a0","$defs":{{{definitions}}}}}"##)
+        };
+        assert!(Schema::compile(anchored(40).as_bytes()).is_err_and(|error| error.contains("multiply")));
+        assert!(Schema::compile(anchored(8).as_bytes()).is_ok());
+        // Many properties are no multiplication: each is another place.
+        let many: Vec<String> = (0..20_000).map(|i| format!(r##""p{i}":{{"$ref":"#/$defs/t"}}"##)).collect();
+        let many = format!(r#"{{"properties":{{{}}},"$defs":{{"t":{{"type":"string"}}}}}}"#, many.join(","));
+        assert!(Schema::compile(many.as_bytes()).is_ok());
+    }
+
     #[test]
     fn nothing_is_fetched_and_endless_references_are_refused() {
         for (schema, what) in [
@@ -155,6 +203,15 @@ mod tests {
         ] {
             let error = Schema::compile(schema.as_bytes()).map(|_| ()).expect_err(schema);
             assert!(error.contains(what), "{schema}: {error}");
+        }
+        // The same through an anchor, and inside a part with an address of its own.
+        for schema in [
+            r##"{"$anchor":"a","allOf":[{"$ref":"#a"}]}"##,
+            r##"{"properties":{"p":{"$id":"http://x.example/y","anyOf":[{"$ref":"#"}]}}}"##,
+            r##"{"$id":"http://x.example/y","dependentSchemas":{"a":{"$ref":"y"}}}"##,
+        ] {
+            let error = Schema::compile(schema.as_bytes()).map(|_| ()).expect_err(schema);
+            assert!(error.contains("refers to itself"), "{schema}: {error}");
         }
         // A tree schema refers to itself too, but each reference descends into the value.
         let tree = r##"{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}}}"##;

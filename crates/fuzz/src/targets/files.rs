@@ -58,7 +58,7 @@ fn prompt_spec(yard: &Path) -> std::io::Result<Target> {
     let yard = yard.to_owned();
     Ok(target("prompt_spec", move |input| {
         replace(&yard.join(SPEC), input);
-        let packs = Packs::load(&yard);
+        let packs = Packs::load(&yard, &yard.join(".toolyard"));
         let kind = check_problems(&packs.problems, SPEC, input);
         kind.wrapping_mul(31).wrapping_add(use_prompt(&packs))
     }))
@@ -113,7 +113,7 @@ fn prompt_registry(yard: &Path) -> std::io::Result<Target> {
     let yard = yard.to_owned();
     Ok(target("prompt_registry", move |input| {
         replace(&yard.join(REGISTRY), input);
-        let packs = Packs::load(&yard);
+        let packs = Packs::load(&yard, &yard.join(".toolyard"));
         let kind = check_problems(&packs.problems, REGISTRY, input);
         let loaded = packs.with_versions();
         assert!(loaded.iter().all(|pack| !pack.versions.is_empty()), "a prompt without a version is listed");

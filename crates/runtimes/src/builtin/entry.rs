@@ -44,7 +44,7 @@ fn spec(typed: &TypedSpec) -> Result<ToolSpec, NameError> {
         annotations: typed.annotations,
         timing: typed.timing,
         limits: Limits { timeout: typed.timeout, input: typed.input, output: typed.output },
-        behavior: Behavior::default(),
+        behavior: Behavior { guarded: typed.guarded, ..Behavior::default() },
         sandbox: Sandbox::NotNeeded,
         permissions: Default::default(),
         examples: Vec::new(),

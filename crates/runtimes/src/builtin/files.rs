@@ -25,13 +25,19 @@ impl YardFiles {
         if !meta.is_file() {
             return Err(Error::new(ErrorKind::InvalidInput, "'file_path' is not a regular file"));
         }
-        // Checks the opened file, not the path, which may contain links.
+        // Checks the opened file, not the path, which may contain links and `..`.
         let opened = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let opened = opened.map_err(|error| open_error(name, &error))?;
         let state = std::fs::canonicalize(&self.state).unwrap_or_else(|_| self.state.clone());
         if opened.starts_with(&state) {
             return Err(Error::new(ErrorKind::Forbidden, "'file_path' is in the yard's state folder")
                 .hint("files of the state folder, such as the audit log, cannot be read"));
+        }
+        let root = std::fs::canonicalize(&self.root).unwrap_or_else(|_| self.root.clone());
+        let below = opened.strip_prefix(root).unwrap_or(&opened);
+        if below.iter().any(|name| name.as_encoded_bytes().starts_with(b".")) {
+            return Err(Error::new(ErrorKind::Forbidden, "'file_path' has a name that begins with '.'")
+                .hint("hidden files, such as .env, often hold secrets and cannot be read"));
         }
         Ok(file)
     }
@@ -91,6 +97,10 @@ mod tests {
         link("../a.txt", "sub/within");
         link(".toolyard", "state");
         link("/proc/self/cwd", "magic");
+        std::fs::create_dir_all(root.join(".git")).unwrap();
+        std::fs::write(root.join(".git/config"), "token").unwrap();
+        std::fs::write(root.join(".env"), "token").unwrap();
+        link(".env", "visible");
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), 0o600.into()).unwrap();
         let files = YardFiles::new(root.clone(), root.join(".toolyard"));
         for good in ["a.txt", "./a.txt", "sub/../a.txt", "sub/within"] {
@@ -107,6 +117,10 @@ mod tests {
             (".toolyard/log", ErrorKind::Forbidden),
             ("state/log", ErrorKind::Forbidden),
             ("magic/a.txt", ErrorKind::Forbidden),
+            (".env", ErrorKind::Forbidden),
+            (".git/config", ErrorKind::Forbidden),
+            ("sub/../.env", ErrorKind::Forbidden),
+            ("visible", ErrorKind::Forbidden),
             ("nothing", ErrorKind::ResourceNotFound),
             ("a.txt/x", ErrorKind::ResourceNotFound),
             ("sub", ErrorKind::InvalidInput),

@@ -60,6 +60,10 @@ fn parse(head: &[u8], rest: Vec<u8>) -> Result<Request, String> {
         return Err(malformed());
     };
     let headers = lines.map(header).collect::<Option<Vec<_>>>().ok_or_else(malformed)?;
+    // A control character could end the line for the server, and a space the path.
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the target of the request has a character that must be percent-encoded".to_owned());
+    }
     if method == "CONNECT" {
         let (host, port) = authority(target)?;
         let port = port.ok_or("CONNECT needs host:port")?;
@@ -187,5 +191,10 @@ mod tests {
             assert!(parse(bad.as_bytes(), Vec::new()).is_err(), "{bad:?} was accepted");
         }
         assert!(parse(b"GET http://a.example/\xff HTTP/1.1\r\n\r\n", Vec::new()).is_err());
+        let target = "the target of the request has a character that must be percent-encoded";
+        for bad in ["/\rX:y", "/\nX:y", "/a\tb", "/\0", "/\x7f", "/\u{e9}", "?a\r"] {
+            let request = format!("GET http://a.example{bad} HTTP/1.1\r\n\r\n");
+            assert_eq!(parse(request.as_bytes(), Vec::new()).unwrap_err(), target, "{bad:?}");
+        }
     }
 }

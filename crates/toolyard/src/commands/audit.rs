@@ -56,8 +56,7 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
         Command::Verify => verify(&yard, global.json),
         Command::Export { call } => {
             let selection = ExportFilter { call, ..ExportFilter::default() };
-            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            match audit::export(&yard.state, &mut out, &selection) {
+            match audit::export(&yard.state, &mut *output::stream(), &selection) {
                 Err(AuditError::Export(error)) => output::end_unwritten(&error),
                 exported => exported.map(|_| 0).map_err(|error| Error::from(&error)),
             }

@@ -4,6 +4,7 @@ use crate::output;
 use crate::wiring::GlobalOptions;
 use std::path::{Path, PathBuf};
 use toolyard_protocol::{Error, ErrorKind};
+use toolyard_runtimes::beneath::{self, ReadError};
 
 /// Create a yard with an example tool
 #[derive(clap::Args)]
@@ -24,7 +25,7 @@ pub fn run(global: GlobalOptions) -> Result<u8, Error> {
     let root = global.yard.as_deref().unwrap_or(Path::new("."));
     let mut created = 0;
     for (path, content) in FILES {
-        if write_new(&root.join(path), content)? {
+        if write_new(root, path, content)? {
             created += 1;
             output::note(format!("created {path}"));
         } else {
@@ -35,15 +36,16 @@ pub fn run(global: GlobalOptions) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Writes a new file; returns `false` and changes nothing when the path exists.
-pub fn write_new(path: &Path, content: &str) -> Result<bool, Error> {
+/// Writes a new file of the yard, following no link in it; returns `false` and changes nothing when the path exists.
+pub fn write_new(root: &Path, path: &str, content: &str) -> Result<bool, Error> {
     let failed = |error: std::io::Error| {
-        Error::new(ErrorKind::Unavailable, format!("{} cannot be written: {error}", path.display()))
+        let why = match ReadError::from(error) {
+            ReadError::Io(error) => format!("cannot be written: {error}"),
+            other => other.to_string(),
+        };
+        Error::new(ErrorKind::Unavailable, format!("{} {why}", root.join(path).display()))
     };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
+    match beneath::create_new(root, Path::new(path)) {
         Ok(mut file) => {
             std::io::Write::write_all(&mut file, content.as_bytes()).map(|()| true).map_err(failed)
         }

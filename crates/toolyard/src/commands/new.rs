@@ -46,12 +46,13 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             (format!("{folder}/{}", file.replace("NAME", tool)), fill(text, &folder, &id, tool))
         })
         .collect();
-    if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).exists()) {
+    // Also a link that leads nowhere.
+    if let Some((taken, _)) = files.iter().find(|(path, _)| root.join(path).symlink_metadata().is_ok()) {
         let message = format!("{taken} exists already; nothing was created");
         return Err(Error::new(ErrorKind::InvalidInput, message).hint("choose another name"));
     }
     for (path, text) in &files {
-        write_new(&root.join(path), text)?;
+        write_new(&root, path, text)?;
         output::note(format!("created {path}"));
     }
     if kind.name == "binary" {

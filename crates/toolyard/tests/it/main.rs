@@ -38,6 +38,7 @@ mod foreign_state;
 mod grants;
 mod hostile;
 mod hostile_files;
+mod hostile_yards;
 mod http;
 mod instructions;
 mod jobs;

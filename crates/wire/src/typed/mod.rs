@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use toolyard_formats::{json, msgpack};
 use toolyard_protocol::{
-    Annotations, Context, Error, ErrorKind, Format, Payload, Request, Timing, Tool, Violation,
+    Annotations, Context, Error, ErrorKind, Format, Guarded, Payload, Request, Timing, Tool, Violation,
 };
 use tracked::{PathTracker, TrackedDeserializer};
 
@@ -46,6 +46,7 @@ pub struct TypedSpec {
     pub timing: Timing,
     pub annotations: Annotations,
     pub timeout: Duration,
+    pub guarded: Option<Guarded>,
     /// Bytes of arguments.
     pub input: usize,
     /// Bytes of the response.
@@ -64,6 +65,7 @@ impl TypedSpec {
             timing: T::TIMING,
             annotations: T::ANNOTATIONS,
             timeout: T::TIMEOUT,
+            guarded: T::GUARDED,
             input: T::INPUT,
             output: T::OUTPUT,
             input_schema: schema::of_request::<T::Request>(),

@@ -22,10 +22,7 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
     let argv = argv_or_text(fields, "entry", "name the program: entry: [program, argument, …]")?;
     let (program, warnings) = reader.named_program(fields, &argv)?;
     let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
-    reader.process(
-        fields,
-        ProcessSpec { program, arguments, extra_env: Vec::new(), contract, files: Vec::new(), warnings },
-    )
+    reader.process(fields, ProcessSpec { program, arguments, contract, files: Vec::new(), warnings })
 }
 
 /// A list of texts, or one text that stays one.

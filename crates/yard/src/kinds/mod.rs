@@ -8,6 +8,7 @@ mod node;
 mod php;
 mod process;
 mod python;
+mod python_start;
 mod ruby;
 mod uv_script;
 
@@ -21,6 +22,7 @@ use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_wire::child_io::Contract;
 
 pub use crate::tools::walk::FileFormat;
+pub use python_start::{is_python, with_yard_last};
 
 pub const KINDS: &[&Kind] = &[
     &cli::KIND,
@@ -76,10 +78,7 @@ fn script(
     let arguments = cli::argv_or_text(fields, name, hint)?;
     reader.script(fields, &arguments, &mut warnings)?;
     let contract = Contract::Document;
-    reader.process(
-        fields,
-        ProcessSpec { program, arguments, extra_env: Vec::new(), contract, files: Vec::new(), warnings },
-    )
+    reader.process(fields, ProcessSpec { program, arguments, contract, files: Vec::new(), warnings })
 }
 
 /// A missing interpreter is a warning: the tool loads, fails with a clear error when called, and works once it is

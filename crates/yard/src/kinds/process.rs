@@ -29,10 +29,7 @@ pub fn fixed_command(
 ) -> Option<Runnable> {
     let (program, warnings) = reader.named_program(fields, &argv)?;
     let (arguments, contract) = (argv[1..].to_vec(), Contract::Line);
-    reader.process(
-        fields,
-        ProcessSpec { program, arguments, extra_env: Vec::new(), contract, files: Vec::new(), warnings },
-    )
+    reader.process(fields, ProcessSpec { program, arguments, contract, files: Vec::new(), warnings })
 }
 
 /// `entry: {command, args}`, as both manifest runtimes write it.

@@ -51,11 +51,7 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
         argv => {
             let (program, warnings) = reader.named_program(fields, argv)?;
             let (arguments, contract) = (argv[1..].to_vec(), Contract::Document);
-            let extra_env = reader.python_path();
-            reader.process(
-                fields,
-                ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings },
-            )
+            reader.process(fields, ProcessSpec { program, arguments, contract, files: Vec::new(), warnings })
         }
     }
 }
@@ -112,8 +108,8 @@ fn with_interpreter(
     files: Vec<PathBuf>,
 ) -> Option<Runnable> {
     let (program, warnings) = reader.python();
-    let (extra_env, contract) = (reader.python_path(), Contract::Document);
-    reader.process(fields, ProcessSpec { program, arguments, extra_env, contract, files, warnings })
+    let contract = Contract::Document;
+    reader.process(fields, ProcessSpec { program, arguments, contract, files, warnings })
 }
 
 impl ToolReader<'_> {
@@ -126,11 +122,6 @@ impl ToolReader<'_> {
 
     pub fn machine_python(&self) -> Option<PathBuf> {
         PYTHON.find(self.loader.lookup())
-    }
-
-    /// Modules are found from the yard's root.
-    pub fn python_path(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-        vec![("PYTHONPATH".into(), self.loader.root.clone().into())]
     }
 }
 

@@ -75,9 +75,8 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
             program
         }
     };
-    let (extra_env, contract) = (reader.python_path(), Contract::Line);
-    reader
-        .process(fields, ProcessSpec { program, arguments, extra_env, contract, files: Vec::new(), warnings })
+    let contract = Contract::Line;
+    reader.process(fields, ProcessSpec { program, arguments, contract, files: Vec::new(), warnings })
 }
 
 /// `prepare: {build: true}`: packages without a wheel may be built, which runs their code.

@@ -3,6 +3,7 @@
 use crate::tools::inputs::Inputs;
 use crate::tools::load_cache::InputRecorder;
 use crate::tools::read_bounded;
+use crate::tools::schemas::SchemaFolder;
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
@@ -13,16 +14,16 @@ const MAX_TOTAL: usize = 64 << 20;
 
 /// One pass over the files.
 pub struct PromptFiles<'a> {
-    pub root: &'a Path,
+    pub folder: SchemaFolder<'a>,
     pub recorder: InputRecorder,
     hasher: RefCell<DefaultHasher>,
     total: Cell<usize>,
 }
 
 impl<'a> PromptFiles<'a> {
-    pub fn new(root: &'a Path) -> PromptFiles<'a> {
+    pub fn new(folder: SchemaFolder<'a>) -> PromptFiles<'a> {
         PromptFiles {
-            root,
+            folder,
             recorder: InputRecorder::default(),
             hasher: RefCell::default(),
             total: Cell::default(),
@@ -31,9 +32,9 @@ impl<'a> PromptFiles<'a> {
 
     /// `path` is relative to the yard; the error continues a sentence that starts with the file name.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let full = self.root.join(path);
+        let full = self.folder.root.join(path);
         self.recorder.add(full.clone());
-        let bytes = read_bounded(self.root, path).map_err(|error| {
+        let bytes = read_bounded(self.folder.root, path).map_err(|error| {
             if error.is_missing() {
                 self.recorder.missing(full.clone());
             }
@@ -50,7 +51,7 @@ impl<'a> PromptFiles<'a> {
 
     /// Whether the path exists; recorded, so that the prompts are reloaded when that changes.
     pub fn exists(&self, path: &Path) -> bool {
-        let full = self.root.join(path);
+        let full = self.folder.root.join(path);
         self.recorder.add(full.clone());
         full.exists()
     }

@@ -6,6 +6,7 @@ use super::reader::{REGISTRY, Reader};
 use super::version::Version;
 use crate::tools::changes::Changes;
 use crate::tools::inputs::Inputs;
+use crate::tools::schemas::SchemaFolder;
 use crate::tools::{file_problem, warning};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
@@ -51,9 +52,10 @@ pub struct PromptListing {
 
 impl Packs {
     /// Loads every prompt. Never fails as a whole: a broken file is a problem of that file only.
-    pub fn load(root: &Path) -> Packs {
+    pub fn load(root: &Path, state: &Path) -> Packs {
         let mut packs = Packs::default();
-        let mut reader = Reader { files: PromptFiles::new(root), problems: &mut packs.problems };
+        let mut reader =
+            Reader { files: PromptFiles::new(SchemaFolder { root, state }), problems: &mut packs.problems };
         let registered = reader.registry();
         let mut read = Vec::with_capacity(registered.len());
         for registered in &registered {

@@ -167,7 +167,7 @@ impl Reader<'_> {
         if !self.files.exists(folder) {
             return Vec::new();
         }
-        let entries = std::fs::read_dir(self.files.root.join(folder)).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.files.folder.root.join(folder)).into_iter().flatten().flatten();
         let names = entries.take(MAX_NAMES).filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();

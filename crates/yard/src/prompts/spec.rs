@@ -141,7 +141,7 @@ fn expose(fields: &mut Fields<'_>) -> Option<(ExposedName, Position)> {
 
 fn inputs(fields: &mut Fields<'_>, context: &SpecContext<'_>) -> Option<Compiled> {
     let node = fields.take("inputs")?;
-    let compiled = schemas::compile(node, context.files.root, context.source, &context.files.recorder);
+    let compiled = schemas::compile(node, context.files.folder, context.source, &context.files.recorder);
     let compiled = compiled.map_err(|problem| fields.problems.push(problem)).ok()?;
     context.files.hash_bytes(compiled.text.bytes());
     Some(compiled)

@@ -12,6 +12,7 @@ mod shared_watches;
 mod watcher;
 
 pub use declared::has_files;
+pub(crate) use file_uri::check_name;
 pub use file_uri::is_root_name;
 pub use root::RootAccess;
 

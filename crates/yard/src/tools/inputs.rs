@@ -83,6 +83,8 @@ fn is_code(file: &Path) -> bool {
 impl Content {
     fn is_same(&self) -> bool {
         let manifest = super::read_bounded(&self.root, &self.manifest);
-        manifest.is_ok_and(|bytes| digest::digest(&bytes, &self.root, &self.files, drop) == self.digest)
+        manifest.is_ok_and(|bytes| {
+            digest::digest(&bytes, &self.root, &self.files, drop).is_ok_and(|digest| digest == self.digest)
+        })
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod load_cache;
 mod load_cache_tests;
 mod manifest;
 mod naming;
+mod program_text;
 mod sandbox;
 pub(crate) mod schemas;
 mod secrets;
@@ -108,14 +109,20 @@ impl Loaded {
             }
             let is_writable = |file: &PathBuf| writable.iter().any(|folder| file.starts_with(folder));
             let code = inputs.iter().flat_map(|inputs| inputs.code()).find(is_writable);
-            problems.extend(code.iter().map(|code| SourceProblem {
-                hint: Some("keep code and the folders that tools write apart".to_owned()),
-                ..file_problem(
-                    &spec.source,
-                    format!("it may write {}, which is the code of a tool", code.display()),
-                )
-            }));
-            code.is_none()
+            // Python imports a folder rather than the module of the same name beside it.
+            let beside = writable.iter().map(|folder| folder.with_added_extension("py"));
+            let message = match (code, beside.into_iter().find(|module| module.is_file())) {
+                (Some(code), _) => format!("it may write {}, which is the code of a tool", code.display()),
+                (None, Some(module)) => format!(
+                    "it may write {}, which Python would import in place of {}",
+                    module.with_extension("").display(),
+                    module.display()
+                ),
+                (None, None) => return true,
+            };
+            let hint = Some("keep code and the folders that tools write apart".to_owned());
+            problems.push(SourceProblem { hint, ..file_problem(&spec.source, message) });
+            false
         });
     }
 
@@ -234,7 +241,7 @@ impl Loader {
     fn load_packs(&self, changes: &Changes) -> Arc<Packs> {
         let mut packs = lock(&self.packs);
         if !packs.is_current_after(changes) {
-            *packs = Arc::new(Packs::load(&self.root));
+            *packs = Arc::new(Packs::load(&self.root, &self.places.state));
         }
         packs.clone()
     }

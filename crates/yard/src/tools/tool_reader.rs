@@ -2,11 +2,11 @@
 
 use super::inputs::{Content, Inputs};
 use super::load_cache::InputRecorder;
-use super::schemas::{self, Compiled};
+use super::program_text::templated_code;
+use super::schemas::{self, Compiled, SchemaFolder};
 use super::shared_fields::SharedFields;
 use super::{Loader, digest, naming, walk::ToolFile};
 use crate::kinds::{self, FileFormat, Kind, Runnable};
-use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::{Candidate, Entry, PrepareFuture, Run, RunFuture, Runner};
@@ -53,7 +53,6 @@ pub struct ProcessSpec<'n> {
     pub program: Program,
     /// The arguments after the program; may hold templates.
     pub arguments: Vec<(&'n str, Position)>,
-    pub extra_env: Vec<(OsString, OsString)>,
     pub contract: Contract,
     /// Files besides those named in the arguments.
     pub files: Vec<PathBuf>,
@@ -155,7 +154,11 @@ impl ToolReader<'_> {
         self.reject_duplicate_variable(fields)?;
         let (level, mut notes) = self.sandbox_level(fields)?;
         let sandbox = protocol_sandbox(level);
-        let (arguments, mut files) = self.arguments(fields, process.arguments)?;
+        let arguments = match program_name(&process.program) {
+            name if kinds::is_python(name) => kinds::with_yard_last(process.arguments),
+            _ => process.arguments,
+        };
+        let (arguments, mut files) = self.arguments(fields, arguments)?;
         files.extend(process.files);
         // A bare name is looked up in PATH.
         if let Program::Named(name) = &process.program
@@ -181,7 +184,6 @@ impl ToolReader<'_> {
             root: root.clone(),
             program: process.program,
             arguments,
-            extra_env: process.extra_env,
             passed_env: self.shared.env.clone(),
             secret_bindings: self.shared.secrets.clone(),
             secrets: self.loader.secrets.clone(),
@@ -236,27 +238,12 @@ impl ToolReader<'_> {
         None
     }
 
-    /// A value in program text is program text: `sh -c "echo {{ input.x }}"` would run what callers send.
     fn reject_templated_code(&self, fields: &mut Fields<'_>, process: &ProcessSpec<'_>) -> Option<()> {
-        let program = match &process.program {
-            Program::Named(name) | Program::Resolved { name, .. } => name.as_str(),
-            Program::Prepared(_) => "python",
-        };
-        let texts = process.arguments.iter().map(|(text, _)| *text);
-        let interpreted = std::iter::once(program).chain(texts).any(is_interpreter);
-        for pair in process.arguments.windows(2) {
-            let [(flag, _), (code, position)] = pair else { continue };
-            let takes_code =
-                matches!(*flag, "-c" | "-e" | "-r" | "-p" | "-E" | "--eval" | "--print" | "--command");
-            if interpreted && takes_code && ["{{", "{%"].iter().any(|mark| code.contains(mark)) {
-                let message = format!(
-                    "a template inside the program text after '{flag}' would let callers run code of their own"
-                );
-                fields.problem(*position, message, "keep the text fixed and pass the value as an argument after it, for example sh -c 'echo \"$1\"' sh \"{{ input.x }}\"");
-                return None;
-            }
-        }
-        Some(())
+        let texts: Vec<&str> = process.arguments.iter().map(|(text, _)| *text).collect();
+        let Some(found) = templated_code(program_name(&process.program), &texts) else { return Some(()) };
+        let hint = "keep it fixed and pass the value as a later argument, for example sh -c 'echo \"$1\"' sh \"{{ input.x }}\", or read it from stdin";
+        fields.problem(process.arguments[found.argument].1, found.message, hint);
+        None
     }
 
     /// The argument as a file of the yard, if it is one. A path that could become one is recorded.
@@ -284,9 +271,10 @@ impl ToolReader<'_> {
     /// Compiles the input and the output schema, by the names that the format gives them.
     pub fn schemas(&self, fields: &mut Fields<'_>, names: [&'static str; 2]) -> [Option<Compiled>; 2] {
         let Some(mut map) = fields.map("schema") else { return [None, None] };
+        let folder = SchemaFolder { root: &self.loader.root, state: &self.loader.places.state };
         let compiled = names.map(|name| {
             let node: &Node = map.take(name)?;
-            let compiled = schemas::compile(node, &self.loader.root, &self.file.source, self.recorder);
+            let compiled = schemas::compile(node, folder, &self.file.source, self.recorder);
             compiled.map_err(|problem| map.problems.push(problem)).ok()
         });
         fields.close(map);
@@ -341,6 +329,7 @@ impl ToolReader<'_> {
         if parts.kind.is_none() {
             fields.ignore_rest();
         }
+        let position = fields.position;
         let problems = fields.finish(unsupported);
         let (Some((name, exposed)), Some(kind), Some(runnable), true) =
             (names, parts.kind, parts.runnable, problems.is_empty())
@@ -353,6 +342,10 @@ impl ToolReader<'_> {
         let root = &self.loader.root;
         files.iter().for_each(|file| self.track(file));
         let digest = digest::digest(self.bytes, root, &files, |path| self.recorder.missing(path));
+        let digest = digest.map_err(|error| {
+            let hint = "keep large data in a folder of its own, apart from code";
+            vec![Problem::new(position, error.to_string()).hint(hint)]
+        })?;
         let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
         let inputs = Arc::new(Inputs::new(self.recorder.take(), Some(content)));
         let split = |schema: Option<Compiled>| {
@@ -388,6 +381,14 @@ impl ToolReader<'_> {
             warnings: runnable.warnings,
             notes: runnable.notes,
         })
+    }
+}
+
+/// The program as the tool file names it; an environment is one of Python.
+fn program_name(program: &Program) -> &str {
+    match program {
+        Program::Named(name) | Program::Resolved { name, .. } => name,
+        Program::Prepared(_) => "python",
     }
 }
 
@@ -443,35 +444,4 @@ fn cache_key_template(map: &mut Fields<'_>, node: &Node) -> Option<Template> {
     };
     let template = Template::parse(text, Target::Text);
     template.map_err(|what| map.problem(node.position, what, "templates look like {{ input.name }}")).ok()
-}
-
-/// Programs that run text given on their command line.
-fn is_interpreter(text: &str) -> bool {
-    let name = text.rsplit('/').next().unwrap_or(text);
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    matches!(
-        plain,
-        "sh" | "bash"
-            | "dash"
-            | "zsh"
-            | "ksh"
-            | "fish"
-            | "ash"
-            | "busybox"
-            | "python"
-            | "pypy"
-            | "node"
-            | "nodejs"
-            | "deno"
-            | "bun"
-            | "php"
-            | "perl"
-            | "ruby"
-            | "lua"
-            | "awk"
-            | "gawk"
-            | "mawk"
-            | "osascript"
-            | "pwsh"
-    )
 }

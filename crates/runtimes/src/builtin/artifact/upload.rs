@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use toolyard_engine::stores::Lineage;
-use toolyard_protocol::{Annotations, Context, Error, Id, Request, Timing, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Id, Request, Timing, Tool, Violation};
 
 pub struct Upload(pub Arc<Services>);
 
@@ -47,6 +47,7 @@ impl Tool for Upload {
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
     const TIMEOUT: Duration = Duration::from_secs(600);
+    const GUARDED: Option<Guarded> = Some(Guarded::ReadsFiles);
 
     async fn run(&self, request: UploadRequest, _: Context<'_>) -> Result<ArtifactCreated, Error> {
         let UploadRequest { file_path, mime_type, tags, creator, parent_id, variation_set_id } = request;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
-use toolyard_protocol::{Annotations, Context, Error, Request, Timing, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Request, Timing, Tool, Violation};
 
 pub struct UploadFile(pub Arc<Services>);
 
@@ -39,6 +39,7 @@ impl Tool for UploadFile {
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::IDEMPOTENT;
     const TIMEOUT: Duration = Duration::from_secs(600);
+    const GUARDED: Option<Guarded> = Some(Guarded::ReadsFiles);
 
     async fn run(&self, request: UploadFileRequest, _: Context<'_>) -> Result<StoreResponse, Error> {
         let file = self.0.files.open(&request.file_path)?;

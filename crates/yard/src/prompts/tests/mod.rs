@@ -18,7 +18,7 @@ fn yard(files: &[(&str, &str)]) -> Folder {
 
 fn load(files: &[(&str, &str)]) -> (Folder, Packs) {
     let folder = yard(files);
-    let packs = Packs::load(&folder.path);
+    let packs = Packs::load(&folder.path, &folder.path.join(".toolyard"));
     (folder, packs)
 }
 
@@ -129,7 +129,10 @@ messages:
     ]);
     assert_eq!(messages, expected);
     folder.remove("prompts/packs/a/all.v1.md");
-    assert!(problems(&Packs::load(&folder.path))[0].contains("all.v1.md: cannot be read"));
+    assert!(
+        problems(&Packs::load(&folder.path, &folder.path.join(".toolyard")))[0]
+            .contains("all.v1.md: cannot be read")
+    );
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn what_is_wrong_with_a_spec_is_told_with_its_place() {
             ("packs/a/good.v1.md", "still here"),
         ]);
         std::os::unix::fs::symlink("/etc/hostname", folder.path.join("prompts/packs/a/leak.png")).unwrap();
-        let packs = Packs::load(&folder.path);
+        let packs = Packs::load(&folder.path, &folder.path.join(".toolyard"));
         let said = problems(&packs).join("\n");
         assert!(said.contains(&format!("x.spec.yaml:{line}")) && said.contains(what), "{spec}: {said}");
         assert!(packs.problems.iter().all(|problem| problem.severity == Severity::Error), "{spec}: {said}");
