@@ -95,7 +95,7 @@ fn what_interpreters_read_as_code_is_not_writable() {
     for (folder, reason) in [
         (
             "lib/__pycache__",
-            "'lib/__pycache__' lies in a folder named __pycache__, which interpreters read as code",
+            "\"lib/__pycache__\" lies in a folder named __pycache__, which interpreters read as code",
         ),
         ("web/node_modules/x", "lies in a folder named node_modules, which interpreters read as code"),
         ("lib/mod", "lib/mod, which Python would import in place of"),
@@ -353,7 +353,7 @@ fn a_callers_value_does_not_decide_how_much_memory_a_template_takes() {
     let calls: [(&str, Value, &str); 3] = [
         (
             "replace('a', input.y)",
-            json!({"x": "a".repeat(30_000), "y": "b".repeat(90_000)}),
+            json!({"x": "a".repeat(20_000), "y": "b".repeat(40_000)}),
             "more than 1048576 bytes",
         ),
         ("indent(input.y)", json!({"x": "a", "y": 2_000_000_000}), "more than 1000 items or columns"),
