@@ -58,7 +58,7 @@ fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
 fn make_tools(yard: &Yard) {
     fs::create_dir(yard.path("out")).unwrap();
     fs::write(yard.path("out/ledger"), "").unwrap();
-    yard.file("toolyard.toml", "[builtin]\ncas = true\n");
+    yard.file("toolyard.toml", "[builtin]\ncas = true\n[jobs]\nmax_attempts = 100\n");
     let script = r#"read -r line; n=${line#*:}; n=${n%\}}
         echo "start $n" >>out/ledger; sleep 0.0$((n % 7)); echo "end $n" >>out/ledger
         echo "{\"data\":{\"n\":$n}}""#;
