@@ -13,7 +13,7 @@ pub fn is_python(program: &str) -> bool {
 
 /// Puts [`START`] before the script, the module or the text that the arguments of Python name. Arguments that name
 /// none of them, such as `--version`, stay as they are.
-pub fn with_yard_last<'a>(mut arguments: Vec<(&'a str, Position)>) -> Vec<(&'a str, Position)> {
+pub fn with_yard_last(mut arguments: Vec<(&str, Position)>) -> Vec<(&str, Position)> {
     let Some((at, attached)) = what_runs(&arguments) else { return arguments };
     let (argument, position) = arguments[at];
     let mut inserted = vec![("-c", position), (START, position)];
