@@ -125,21 +125,22 @@ impl Places {
         if !writable {
             return None;
         }
-        let is_code = |part: &Component<'_>| CODE_FOLDERS.iter().any(|name| part.as_os_str() == *name);
-        if let Some(part) = path.strip_prefix(&self.root).unwrap_or(path).components().find(is_code) {
-            let name = part.as_os_str().display();
-            return Some(format!(
-                "lies in a folder named {name}, which interpreters read as code; use another name"
-            ));
-        }
         let holds = |place: &&PathBuf| place.starts_with(path) || path.starts_with(place) || same(place);
-        let place = self.protected.iter().find(holds)?;
+        let Some(place) = self.protected.iter().find(holds) else { return self.code_folder(path) };
         let shown = place.strip_prefix(&self.root).unwrap_or(place).display();
         let what = match path != place && path.starts_with(place) {
             true => format!("lies in {shown}"),
             false => format!("would make {shown} writable"),
         };
         Some(format!("{what}, where a tool could give itself permissions; use a folder of its own"))
+    }
+
+    /// Why a path is not writable because of a folder's name.
+    fn code_folder(&self, path: &Path) -> Option<String> {
+        let is_code = |part: &Component<'_>| CODE_FOLDERS.iter().any(|name| part.as_os_str() == *name);
+        let part = path.strip_prefix(&self.root).unwrap_or(path).components().find(is_code)?;
+        let name = part.as_os_str().display();
+        Some(format!("lies in a folder named {name}, which interpreters read as code; use another name"))
     }
 
     fn open_without_links(&self, path: &Path) -> io::Result<OwnedFd> {
