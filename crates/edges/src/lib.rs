@@ -8,7 +8,6 @@ mod limits;
 mod mcp;
 mod plain_http;
 mod query;
-mod request_head;
 mod routes;
 mod server;
 mod v1;

@@ -2,8 +2,8 @@
 
 use crate::connection_limits::{Connection, ConnectionGuard, ConnectionLimits};
 use crate::counted_body;
+use crate::limits::{HeadFault, HeadReader, RequestHead};
 use crate::mcp::{self, Mcp, Upgrade, WebSocketTimeouts};
-use crate::request_head::{HeadFault, HeadReader, RequestHead};
 use crate::{routes, v1};
 use axum::Router;
 use axum::body::{Body, HttpBody};
@@ -308,7 +308,7 @@ async fn connection(
         if is_first.swap(false, Ordering::Relaxed) {
             connection_guard.mark_active();
         }
-        let checked = head.check(request.body().size_hint().exact());
+        let checked = head.check(request.headers().len(), request.body().size_hint().exact());
         let (service, slot) = (http_service.clone(), service_slot.clone());
         service.handle(request, checked, slot, connection_guard.connection.clone())
     });
@@ -354,7 +354,7 @@ fn refuse_head(path: &str, fault: HeadFault) -> Response {
         ),
         HeadFault::BareLineFeed => (
             StatusCode::BAD_REQUEST,
-            "a line of the request head ends with LF alone",
+            "a line of the request head ends with LF alone, or is empty",
             "end each line with CR LF",
         ),
     };
