@@ -5,10 +5,11 @@
 
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -98,6 +99,8 @@ pub async fn wait_until(limit: Duration, mut is_done: impl FnMut() -> bool) {
 }
 
 const END: &[u8] = b"\r\n\r\n";
+/// Built once: that takes longer than a search.
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(END));
 
 /// The head that is being read, shared by the stream and the service that gets the request.
 pub(crate) struct RequestHead {
@@ -181,11 +184,11 @@ impl State {
         joint[..before].copy_from_slice(&self.last);
         joint[before..before + first].copy_from_slice(&bytes[..first]);
         if self.bytes > 0
-            && let Some(at) = memchr::memmem::find(&joint[..before + first], END)
+            && let Some(at) = FINDER.find(&joint[..before + first])
         {
             return Some(at + END.len() - before);
         }
-        let end = memchr::memmem::find(bytes, END).map(|at| at + END.len());
+        let end = FINDER.find(bytes).map(|at| at + END.len());
         self.last.copy_from_slice(match bytes.len().checked_sub(before) {
             Some(from) => &bytes[from..],
             None => &joint[first..before + first],
