@@ -6,6 +6,7 @@ use crate::support::{Client, Server, Yard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// The most files a call may run through, and the most stations of the page they are named under.
 const MAX_FILES: usize = 45;
@@ -59,6 +60,8 @@ fn files_of_a_warm_call(mut valgrind: Command) -> BTreeSet<String> {
             Command::new("callgrind_control").args(["--dump", &server.pid().to_string()]).output().unwrap();
         assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
         call();
+        // Until the worker has parked, so that the whole call is in one dump.
+        std::thread::sleep(Duration::from_millis(50));
     }
     drop(client);
     assert_eq!(server.stop(), 0);
