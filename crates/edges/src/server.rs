@@ -327,8 +327,7 @@ async fn connection(
         // Leaves time for the closing handshake before the remaining connections are aborted.
         let drain = options.drain * 3 / 4;
         let timeouts = WebSocketTimeouts { ping: options.ping, stalled: options.stalled, drain };
-        // Boxed, because every connection would have to be large enough for it.
-        Box::pin(mcp::serve_websocket(upgrade, options.max_body, timeouts)).await;
+        mcp::serve_websocket(upgrade, options.max_body, timeouts).await;
     }
 }
 
