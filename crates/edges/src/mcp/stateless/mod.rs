@@ -151,7 +151,8 @@ pub(super) async fn begin(
             Err(failure) => Err((request.id, failure)),
         },
         Some(Err(failure)) => Err((request.id, failure)),
-        None => begin_other(mcp, identity, meta, request).await,
+        // Boxed, so that a call need not have room for them.
+        None => Box::pin(begin_other(mcp, identity, meta, request)).await,
     }
 }
 

@@ -56,7 +56,8 @@ pub(super) async fn request(
     if dispatch::is_long_running(&request.method) {
         return run_requests(mcp, &session, vec![request], None, reader).await;
     }
-    let answer = dispatch::handle_request(mcp, &session, &request, MessageSink::Discard).await;
+    // Boxed, because the future is large enough for a call, which runs in a task of its own.
+    let answer = Box::pin(dispatch::handle_request(mcp, &session, &request, MessageSink::Discard)).await;
     session.touch();
     json(StatusCode::OK, answer)
 }
