@@ -362,15 +362,3 @@ async fn a_stop_before_the_process_starts_leaves_the_job_to_the_next_process() {
         assert_eq!((job.state, job.attempt, world.runs()), (state, 1, runs));
     }
 }
-
-#[tokio::test]
-async fn nothing_starts_after_the_stop_signal() {
-    let world = announcing().build(|_| {
-        // The process shuts down while the tool waits, and the wait ends at the same time.
-        vec![Step::Sleep(Duration::from_millis(50)), Step::Begin, Step::Log("ran")]
-    });
-    let id = world.start("{}").await;
-    until(async || world.runs() == 1).await;
-    let (_, ()) = tokio::join!(tokio::time::sleep(Duration::from_millis(50)), world.jobs().shut_down());
-    assert_ne!(world.job(id).await.state, JobState::Cancelled, "the next process runs it, or it is complete");
-}
