@@ -3,6 +3,7 @@
 use super::changes::Changes;
 use super::digest;
 use super::stamp::Stamps;
+use super::written::FileUse;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,7 @@ pub struct Content {
     pub manifest: PathBuf,
     pub files: Vec<PathBuf>,
     pub digest: Digest,
+    pub file_use: FileUse,
 }
 
 impl Inputs {
@@ -69,15 +71,25 @@ impl Inputs {
         files.filter(|file| is_code(file))
     }
 
+    /// `None` for files that gave no tool.
+    pub fn file_use(&self) -> Option<&FileUse> {
+        self.content.as_ref().map(|content| &content.file_use)
+    }
+
     pub fn stamps(&self) -> &Stamps {
         &self.stamps
     }
 }
 
 fn is_code(file: &Path) -> bool {
-    let by_name = file.extension().and_then(|extension| extension.to_str());
     let is_executable = || std::fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0);
-    by_name.is_some_and(|extension| CODE.contains(&extension)) || is_executable()
+    has_code_extension(file) || is_executable()
+}
+
+/// Whether an interpreter runs files with this ending.
+pub fn has_code_extension(file: &Path) -> bool {
+    let by_name = file.extension().and_then(|extension| extension.to_str());
+    by_name.is_some_and(|extension| CODE.contains(&extension))
 }
 
 impl Content {
