@@ -143,6 +143,32 @@ fn with_the_defaults_slow_clients_are_disconnected() {
     assert_eq!(server.post("tool", "{}").status, 200);
 }
 
+/// A body whose framing is broken is not a large one.
+#[test]
+fn a_body_with_broken_chunks_is_400() {
+    let (_yard, server) = serve("max_body = 1000");
+    let send = |path: &str, chunks: &str| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let head = "host: localhost\r\naccept: application/json, text/event-stream\r\n\
+            content-type: application/json\r\ntransfer-encoding: chunked";
+        write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\n\r\n{chunks}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let large = format!("3e9\r\n{}\r\n0\r\n\r\n", " ".repeat(1001));
+    for path in ["/mcp/tool/tool", "/v1/tools/tool", "/mcp"] {
+        for broken in ["zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}0\r\n\r\n", "2;\n{}\r\n0\r\n\r\n"] {
+            let answer = send(path, broken);
+            assert!(answer.starts_with("HTTP/1.1 400 Bad Request"), "{path}, {broken:?}: {answer}");
+            assert!(answer.contains("the request body is broken or incomplete"), "{path}: {answer}");
+        }
+        assert!(send(path, &large).starts_with("HTTP/1.1 413 "), "{path}");
+    }
+    assert!(send("/mcp/tool/tool", "2\r\n{}\r\n0\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+}
+
 /// The status line of a request that comes from 127.0.0.2.
 fn from_another_address(address: &str) -> String {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};

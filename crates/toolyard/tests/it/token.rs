@@ -370,3 +370,83 @@ fn a_tool_cannot_call_the_server_through_the_proxy() {
     let (ran, envelope) = other.call("loop", &json!({}));
     assert!(envelope.to_string().contains("\\\"status\\\":\\\"ok\\\""), "{ran:?}");
 }
+
+/// What is stored for the owner is not for whoever connects: not by the tools, nor as resources, nor in the event log.
+#[test]
+fn artifacts_are_shown_to_the_owner_only() {
+    for run_as in RunAs::all() {
+        let yard = yard_of(run_as);
+        yard.file("toolyard.toml", "[builtin]\ncas = true\nartifacts = true\ngraph = true\nevents = true\n");
+        yard.file("a.txt", "for the owner");
+        let server = yard.serve();
+        let token = token(&yard);
+        let call = |tool: &str, token: Option<&str>, body: Value| {
+            post(&server, &format!("/mcp/tool/{tool}"), token, &body)
+        };
+        let upload = json!({"file_path": "a.txt", "mime_type": "text/plain", "tags": ["private_tag"]});
+        let created = call("artifact_upload", Some(&token), upload).json()["body"].clone();
+        let (id, hash) = (created["artifact_id"].as_str().unwrap(), created["content_hash"].clone());
+        for (tool, arguments) in [
+            ("artifact_list", json!({})),
+            ("artifact_get", json!({"id": id})),
+            ("artifact_create", json!({"cas_hash": hash, "mime_type": "text/plain"})),
+            ("annotation_add", json!({"artifact_id": id, "message": "noted"})),
+            ("annotation_list", json!({"artifact_id": id})),
+            ("annotation_search", json!({"query": "noted"})),
+            ("graph_context", json!({})),
+        ] {
+            let refused = call(tool, None, arguments.clone());
+            assert_eq!(refused.status, 403, "{tool}, {run_as:?}: {refused:?}");
+            let error = refused.json()["error"].to_string();
+            assert!(error.contains("uses artifacts of the yard's owner"), "{tool}: {error}");
+            let answer = call(tool, Some(&token), arguments);
+            assert_eq!(answer.status, 200, "{tool}, {run_as:?}: {answer:?}");
+        }
+        let uri = format!("artifact://{id}");
+        let request = |token: Option<&str>, method: &str, params: Value| {
+            let mut command = yard.command();
+            command.current_dir("/").args(["resource", method]).args(params.as_str());
+            command.args(["--url", &format!("http://{}", server.address)]);
+            command.envs(token.map(|token| ("TOOLYARD_TOKEN", token)));
+            crate::support::run_for(command, TIMEOUT)
+        };
+        assert!(request(Some(&token), "list", Value::Null).expect(0).stdout.contains(&uri), "{run_as:?}");
+        assert!(!request(None, "list", Value::Null).expect(0).stdout.contains(&uri), "{run_as:?}");
+        assert!(request(Some(&token), "read", json!(uri)).expect(0).stdout.contains("for the owner"));
+        let refused = request(None, "read", json!(uri)).expect(4);
+        assert!(refused.stderr.contains("not found"), "{run_as:?}: {refused:?}");
+        let value = format!("Bearer {token}");
+        for (headers, seen) in [(vec![], false), (vec![("authorization", value.as_str())], true)] {
+            let events = server.client().send("GET", "/v1/events?after=0", &headers, b"").json().to_string();
+            assert_eq!(events.contains("private_tag"), seen, "{run_as:?}: {events}");
+        }
+    }
+}
+
+/// A tool with the whole network is a local program like any other, and `check` says so.
+#[test]
+fn a_tool_with_the_whole_network_reaches_the_server_and_check_says_so() {
+    for run_as in RunAs::all() {
+        let yard = yard_of(run_as);
+        let server = yard.serve();
+        let url = format!("http://{}/mcp/tool", server.address);
+        let script = format!(
+            "import urllib.request as u, urllib.error as e, json\n\
+             def call(name):\n    \
+             try: return u.urlopen(u.Request('{url}/' + name, b'{{}}', {{'content-type': 'application/json'}})).status\n    \
+             except e.HTTPError as error: return error.code\n\
+             print(json.dumps({{'result': [call('plain'), call('secret')]}}))"
+        );
+        for (name, network) in [("wide", json!("allow")), ("listed", json!(["example.com"]))] {
+            let extra = json!({"secrets": {}, "sandbox": {"network": network}});
+            yard.tool(Kind::Cli, name, &["/usr/bin/python3", "-c", &script], extra);
+        }
+        let reason = "it can reach every port of this machine, also Toolyard's own: there it is a caller without the token";
+        let checked = yard.run(&["check"]).expect(0).stdout;
+        let said = |name: &str| checked.contains(&format!("note: tools/{name}.tool.yaml: {reason}"));
+        assert!(said("wide") && !said("listed"), "{run_as:?}: {checked}");
+        // It is true: what is not guarded runs, and the rest does not.
+        let (ran, envelope) = yard.call("wide", &json!({}));
+        assert_eq!(envelope["data"]["result"], json!([200, 403]), "{run_as:?}: {ran:?}");
+    }
+}

@@ -128,7 +128,7 @@ impl Loader {
         let config = config.or_else(|| host.home().map(|home| home.join(".config")));
         let config = config.map(|folder| folder.join("toolyard"));
         let places = Arc::new(Places::new(root.clone(), state.clone(), host.home(), config));
-        let secrets = Arc::new(Secrets::new(&state, &host));
+        let secrets = Arc::new(Secrets::new(&root, &state, &host));
         let (clients, load_cache, limiters) = (Arc::default(), Mutex::default(), Mutex::default());
         let packs = Mutex::default();
         Loader {

@@ -103,6 +103,16 @@ impl ToolReader<'_> {
         None
     }
 
+    /// A loopback address is not an identity, and a tool with the whole network has all of them.
+    pub fn remark_on_network(&self, level: SandboxLevel, notes: &mut Vec<String>) {
+        let network = &self.shared.sandbox_request.network;
+        if level > SandboxLevel::None && matches!(network, NetworkPolicy::Allow) {
+            let what = "it can reach every port of this machine, also Toolyard's own: there it is a caller without the \
+                        token ('network: allow')";
+            notes.push(what.to_owned());
+        }
+    }
+
     /// Says which declared paths are missing, and which lie outside the yard.
     pub fn remark_on_grants(&self, warnings: &mut Vec<String>, notes: &mut Vec<String>) {
         let root = &self.loader.root;

@@ -176,6 +176,7 @@ impl ToolReader<'_> {
                 .map(|name| format!("the variable '{name}' is to be passed on but is not set")),
         );
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
+        self.remark_on_network(level, &mut notes);
         self.remark_on_grants(&mut warnings, &mut notes);
         let sandbox_builder = self.sandbox_builder(level);
         let permissions = self.permissions(&sandbox_builder, &process.program);
