@@ -401,39 +401,41 @@ fn a_state_folder_that_is_a_link_is_refused_and_one_that_others_can_read_is_clos
 
 #[test]
 fn show_prints_what_is_in_force_with_its_origin() {
-    let yard = Yard::new();
-    yard.file("data/.keep", "");
-    let models = outside(&yard, "models");
-    python_at(&yard.home().join(".local/bin/python3"));
-    yard.file("tools/probe.py", PROBE).file(
-        "tools/t.tool.yaml",
-        format!(
-            "id: t\nkind: python\nentry: tools.probe:run\n\
+    for run_as in RunAs::all() {
+        let yard = Yard::of(run_as);
+        yard.file("data/.keep", "");
+        let models = outside(&yard, "models");
+        python_at(&yard.home().join(".local/bin/python3"));
+        yard.file("tools/probe.py", PROBE).file(
+            "tools/t.tool.yaml",
+            format!(
+                "id: t\nkind: python\nentry: tools.probe:run\n\
              sandbox: {{network: ['*.example.com', '127.0.0.1:80'], fs: {{read: ['{}'], write: [data]}}}}\n",
-            models.display()
-        ),
-    );
-    let show = |server: Option<&Server>| {
-        let mut command = yard.command();
-        command.env("PATH", format!("{}:/usr/bin:/bin", yard.home().join(".local/bin").display()));
-        command.args(["show", "t"]);
-        command.args(server.map(|server| format!("--url=http://{}", server.address)));
-        run_for(command, TIMEOUT).expect(0).stdout
-    };
-    let root = real(yard.root());
-    let (page, home) = (show(None), yard.home());
-    for line in [
-        "network         *.example.com, 127.0.0.1:80".to_owned(),
-        format!("files           read  {}  (yard)", root.display()),
-        format!("read  {}  (program)", home.join(".local/bin/python3").display()),
-        format!("read  {}  (tool file)", models.display()),
-        format!("write {}  (tool file)", root.join("data").display()),
-    ] {
-        assert!(page.contains(&line), "no {line:?} in:\n{page}");
+                models.display()
+            ),
+        );
+        let show = |server: Option<&Server>| {
+            let mut command = yard.command();
+            command.env("PATH", format!("{}:/usr/bin:/bin", yard.home().join(".local/bin").display()));
+            command.args(["show", "t"]);
+            command.args(server.map(|server| format!("--url=http://{}", server.address)));
+            run_for(command, TIMEOUT).expect(0).stdout
+        };
+        let root = real(yard.root());
+        let (page, home) = (show(None), yard.home());
+        for line in [
+            "network         *.example.com, 127.0.0.1:80".to_owned(),
+            format!("files           read  {}  (yard)", root.display()),
+            format!("read  {}  (program)", home.join(".local/bin/python3").display()),
+            format!("read  {}  (tool file)", models.display()),
+            format!("write {}  (tool file)", root.join("data").display()),
+        ] {
+            assert!(page.contains(&line), "no {line:?} in:\n{page}");
+        }
+        let server = yard.serve();
+        assert!(show(Some(&server)).contains(&format!("write {}  (tool file)", root.join("data").display())));
+        yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
+        let free = yard.run(&["show", "free"]).expect(0).stdout;
+        assert!(free.contains("sandbox         none") && !free.contains("(yard)"), "{free}");
     }
-    let server = yard.serve();
-    assert!(show(Some(&server)).contains(&format!("write {}  (tool file)", root.join("data").display())));
-    yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
-    let free = yard.run(&["show", "free"]).expect(0).stdout;
-    assert!(free.contains("sandbox         none") && !free.contains("(yard)"), "{free}");
 }

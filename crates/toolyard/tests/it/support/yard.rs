@@ -57,7 +57,11 @@ impl Yard {
 
     /// A yard without the planted secret.
     pub fn without_secret() -> Yard {
-        let mut yard = Yard::new();
+        Yard::of_without_secret(RunAs::CurrentUser)
+    }
+
+    pub fn of_without_secret(run_as: RunAs) -> Yard {
+        let mut yard = Yard::of(run_as);
         yard.variables.clear();
         yard
     }
