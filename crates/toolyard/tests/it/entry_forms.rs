@@ -183,9 +183,9 @@ fn code_that_another_tool_may_write_does_not_run_in_the_sandbox() {
     }
 }
 
-/// A tool without a sandbox sees everything, so what its entry names is not writable for others, whatever the form.
+/// A tool without a sandbox sees everything, so it is refused if its entry names what another may write.
 #[test]
-fn what_the_entry_of_an_unconfined_tool_names_is_not_writable_for_another() {
+fn a_tool_without_a_sandbox_names_nothing_that_another_may_write() {
     for run_as in RunAs::all() {
         let mut loaded = Vec::new();
         for form in forms() {
@@ -198,21 +198,23 @@ fn what_the_entry_of_an_unconfined_tool_names_is_not_writable_for_another() {
             form.write(&yard, "unconfined", "fixed", json!({"sandbox": "none"}));
             let (ran, envelope) = yard.call("unconfined", &json!({}));
             assert_eq!(*result(&envelope), "ran", "{}: {ran:?}", form.tool);
-            let planted = json!({"files": {(format!("data/{}", form.file)): form.text}});
-            // Control: while it names another folder, the writer works.
-            assert_eq!(*result(&yard.call("writer", &planted).1), "written", "{}", form.tool);
-            fs::remove_file(yard.path(&format!("data/{}", form.file))).unwrap();
-            form.write(&yard, "unconfined", "data", json!({"sandbox": "none"}));
-            let checked = yard.run(&["check"]).stdout;
-            let reason =
-                "which is the code of a tool: tools/unconfined.tool.yaml names it and runs without a sandbox";
-            if !checked.contains(reason) {
-                loaded.push(format!("{}: {checked}", form.tool));
-                continue;
+            let call = |name: &str, arguments: Value| yard.call(name, &arguments).1;
+            let plant = || call("writer", json!({"files": {(format!("data/{}", form.file)): form.text}}));
+            // Written before the tool names it, and after.
+            for is_planted_first in [true, false] {
+                assert!(!is_planted_first || *result(&plant()) == "written", "{}", form.tool);
+                form.write(&yard, "unconfined", "data", json!({"sandbox": "none"}));
+                let checked = yard.run(&["check"]).stdout;
+                let named = "error: tools/unconfined.tool.yaml: its entry names data";
+                let reason = "which tools/writer.tool.yaml lets a tool write, and it runs without a sandbox";
+                if !checked.lines().any(|line| line.contains(named) && line.contains(reason)) {
+                    loaded.push(form.tool.to_string());
+                }
+                assert!(is_planted_first || *result(&plant()) == "written", "{}", form.tool);
+                let refused = call("unconfined", json!({}));
+                assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{}", form.tool);
+                fs::remove_file(yard.path(&format!("data/{}", form.file))).unwrap();
             }
-            let refused = yard.call("writer", &planted).1;
-            assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{}", form.tool);
-            assert!(!yard.path(&format!("data/{}", form.file)).exists());
         }
         assert!(loaded.is_empty(), "{run_as:?}, {} forms: {loaded:#?}", loaded.len());
     }
@@ -251,30 +253,40 @@ fn what_another_tool_writes_is_seen_where_it_is_declared() {
             ] {
                 assert_eq!(*result(&reader(fs)), 7, "{fs}, {run_as:?}, {level}");
             }
-            // Declared or not, what is named as code is not for others to write; its own is no exception.
-            yard.file(
-                "tools/reader.tool.yaml",
-                "id: reader\nkind: cli\nentry: [sh, data/x.sh]\nsandbox: {fs: {read: [data]}}\n",
-            );
-            let checked = yard.run(&["check"]).expect(3).stdout;
-            let reason = "data/x.sh, which is the code of a tool: tools/reader.tool.yaml names it";
-            assert!(checked.contains(reason), "{run_as:?}, {level}: {checked}");
+            // What is named as code is not what others write, whether it is declared or not; nor what it writes itself.
+            let refused = |fs: &str, writer: &str| {
+                yard.file(
+                    "tools/reader.tool.yaml",
+                    format!("id: reader\nkind: cli\nentry: [sh, data/x.sh]\nsandbox: {{fs: {{{fs}}}}}\n"),
+                );
+                let checked = yard.run(&["check"]).expect(3).stdout;
+                let reason = format!(
+                    "error: tools/reader.tool.yaml: its code data/x.sh lies where tools/{writer}.tool.yaml lets a tool write"
+                );
+                assert!(checked.contains(&reason), "{run_as:?}, {level}: {checked}");
+            };
+            refused("read: [data]", "writer");
+            fs::remove_file(yard.path("tools/writer.tool.yaml")).unwrap();
+            refused("write: [data]", "reader");
         }
     }
 }
 
-/// Whatever a tool does to its folder, what it wrote stays hidden: by being refused, by a link, or by its folder coming
-/// into being while the server runs.
+/// Whatever a tool does to its folder, what it wrote stays hidden and hides nothing else: a link in place of a folder,
+/// a module beside another, or a folder that comes into being after the tools were loaded.
 #[test]
-fn a_tool_cannot_show_what_it_wrote() {
+fn a_tool_cannot_change_what_others_see_by_what_it_writes() {
     for run_as in RunAs::all() {
         let yard = base(run_as, "full");
         for folder in ["lib/cache", "data/out"] {
             yard.file(&format!("{folder}/readme"), "");
         }
-        yard.file("lib/mod.py", "def run():\n    return 1\n").executable("fixed/x", SH);
+        yard.file("lib/mod.py", "def run():\n    return 'as written'\n").executable("fixed/x", SH);
         let unconfined = "id: unconfined\nkind: python\nentry: lib.mod:run\nsandbox: none\n";
         yard.file("tools/unconfined.tool.yaml", unconfined);
+        // Its module does not exist yet.
+        let later = "id: later\nkind: python\nentry: late.made:run\nsandbox: none\n";
+        yard.file("tools/later.tool.yaml", later);
         writer(&yard, &["lib/cache".to_owned(), "data".to_owned(), "late".to_owned()]);
         yard.file(
             "tools/inner.tool.yaml",
@@ -285,35 +297,32 @@ fn a_tool_cannot_show_what_it_wrote() {
         }
         let call = |name: &str, arguments: Value| yard.call(name, &arguments).1;
         assert_eq!(*result(&call("control", json!({}))), "ran", "{run_as:?}");
-        // A folder that does not exist when the tools are loaded.
-        let missing = call("writer", json!({"files": {"late/x": SH}})).to_string();
+        let module = "def run():\n    return 'ran'\n";
+        let files = json!({"files": {"lib/cache/x": SH, "lib/cache/made.py": module, "late/x": SH, "late/made.py": module}});
+        let missing = call("writer", files.clone()).to_string();
         assert!(missing.contains("its path late does not exist"), "{run_as:?}: {missing}");
         yard.file("late/readme", "");
-        // A module beside the one of the unconfined tool: from then on the writer is refused.
-        let files = json!({"files": {"lib/cache/x": SH, "lib/cache/made.py": "", "late/x": SH}});
         assert_eq!(*result(&call("writer", files)), "written", "{run_as:?}");
-        let checked = yard.run(&["check"]).expect(3).stdout;
-        let reason = "lib/cache/made.py, which is the code of a tool: tools/unconfined.tool.yaml";
-        assert!(checked.contains(reason), "{run_as:?}: {checked}");
         for name in ["cached", "new"] {
             let stopped = call(name, json!({})).to_string();
-            assert!(
-                stopped.contains("No such file") || stopped.contains("cannot open"),
-                "{run_as:?}: {stopped}"
-            );
+            assert!(stopped.contains("cannot open"), "{run_as:?}: {stopped}");
         }
-        // A link in place of the inner folder hides nothing else.
+        let checked = yard.run(&["check"]).expect(3).stdout;
+        let reason = "tools/later.tool.yaml: its entry names late/made, which tools/writer.tool.yaml lets a tool write";
+        assert!(checked.contains(reason), "{run_as:?}: {checked}");
+        assert_eq!(call("later", json!({}))["error"]["error_details"]["kind"], "unknown_tool", "{run_as:?}");
+        // A module in a folder below is not the code of the tool beside it.
+        assert_eq!(*result(&call("unconfined", json!({}))), "as written", "{run_as:?}");
         fs::remove_dir_all(yard.path("data/out")).unwrap();
         symlink("../tools", yard.path("data/out")).unwrap();
         assert_eq!(*result(&call("control", json!({}))), "ran", "{run_as:?}");
-        let seen = call("look", json!({"path": "tools/writer.py"}));
-        assert_eq!(*result(&seen), WRITER, "{run_as:?}");
+        assert_eq!(*result(&call("look", json!({"path": "tools/writer.py"}))), WRITER, "{run_as:?}");
     }
 }
 
 /// What a tool uses wherever it lies, such as its program outside the yard and its schemas.
 #[test]
-fn the_parts_of_a_tool_are_not_writable_for_another() {
+fn a_tool_uses_no_part_that_another_may_write() {
     for run_as in RunAs::all() {
         let yard = base(run_as, "full");
         yard.file("data/readme", "").file("data/schema.json", "{\"type\": \"object\"}");
@@ -325,7 +334,7 @@ fn the_parts_of_a_tool_are_not_writable_for_another() {
         let schema = json!({"schema": {"input": {"$ref": "../data/schema.json"}}});
         for (entry, extra, written, part) in [
             (program.as_str(), json!({}), bin.as_str(), program.clone()),
-            (&program, json!({}), &lib, lib.clone()),
+            (&program, json!({}), &lib, outside.join("lib").display().to_string()),
             ("/bin/sh", schema, "data", "data/schema.json".to_owned()),
         ] {
             let mut tool = json!({"id": "t", "kind": "cli", "entry": [entry]});
@@ -340,7 +349,8 @@ fn the_parts_of_a_tool_are_not_writable_for_another() {
             writer(&yard, &[written.to_owned()]);
             yard.file("tools/t.tool.yaml", tool.to_string());
             let checked = yard.run(&["check"]).expect(3).stdout;
-            let reason = format!("{part}, which is the code of a tool: tools/t.tool.yaml uses it");
+            let reason =
+                format!("tools/t.tool.yaml: it uses {part}, where tools/writer.tool.yaml lets a tool write");
             assert!(checked.contains(&reason), "{run_as:?}, {written}: {checked}");
             assert!(checked.contains("2 tool(s) loaded, 1 error(s)"), "{run_as:?}, {written}: {checked}");
         }

@@ -90,26 +90,26 @@ fn nothing_that_would_let_a_tool_permit_itself_more_is_writable() {
 }
 
 #[test]
-fn what_a_tool_is_made_of_is_not_writable_for_another() {
+fn a_tool_without_a_sandbox_is_not_made_of_what_another_may_write() {
     for run_as in RunAs::all() {
         let yard = Yard::of(run_as);
         yard.file("lib/other.sh", "echo '\"as written\"'\n").file("lib/notes.txt", "data");
-        yard.file(
-            "tools/other.tool.yaml",
-            "id: other\nkind: cli\nentry: [/bin/sh, lib/other.sh]\nsandbox: none\n",
-        );
+        let other = "id: other\nkind: cli\nentry: [/bin/sh, lib/other.sh]\nsandbox: none\n";
+        yard.file("tools/other.tool.yaml", other);
+        assert_eq!(call(&yard, "other", json!({})), "as written", "{run_as:?}: control");
         tool(&yard, "t", "write: [lib]");
         let checked = yard.run(&["check"]).expect(3).stdout;
-        assert!(checked.contains("lib/other.sh, which is the code of a tool"), "{run_as:?}: {checked}");
+        let reason = "its entry names lib/other.sh, which tools/t.tool.yaml lets a tool write, and it runs without a sandbox";
+        assert!(checked.contains(reason), "{run_as:?}: {checked}");
         let evil = json!({"do": "write", "path": "lib/other.sh", "to": "echo '\"replaced\"'\n"});
-        assert_ne!(call(&yard, "t", evil), "written", "{run_as:?}");
-        assert_eq!(call(&yard, "other", json!({})), "as written", "{run_as:?}");
-        // Control: the folder is writable once the code is elsewhere, and the data in it does not matter.
-        fs::rename(yard.path("lib/other.sh"), yard.path("tools/other.sh")).unwrap();
-        yard.file(
-            "tools/other.tool.yaml",
-            "id: other\nkind: cli\nentry: [/bin/sh, tools/other.sh, lib/notes.txt]\n",
-        );
+        assert_eq!(call(&yard, "t", evil), "written", "{run_as:?}");
+        let refused = yard.call("other", &json!({})).1;
+        assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{run_as:?}: {refused}");
+        // Control: it runs once its code is elsewhere, with data of that folder that it declares.
+        yard.file("tools/other.sh", "cat \"$1\"\n").file("lib/notes.txt", "\"data\"");
+        let entry = "id: other\nkind: cli\nentry: [/bin/sh, tools/other.sh, lib/notes.txt]\n";
+        yard.file("tools/other.tool.yaml", format!("{entry}sandbox: {{fs: {{read: [lib]}}}}\n"));
+        assert_eq!(call(&yard, "other", json!({})), "data", "{run_as:?}");
         assert_eq!(call(&yard, "t", json!({"do": "write", "path": "lib/new"})), "written", "{run_as:?}");
     }
 }

@@ -93,26 +93,35 @@ fn a_script_of_python_runs_as_the_main_module() {
 
 #[test]
 fn what_interpreters_read_as_code_is_not_writable() {
-    for (folder, reason) in [
+    let names = "its entry names lib/mod, which tools/writer.tool.yaml lets a tool write";
+    for (folder, reason, loaded) in [
         (
             "lib/__pycache__",
             "\"lib/__pycache__\" lies in a folder named __pycache__, which interpreters read as code",
+            ["victim"].as_slice(),
         ),
-        ("web/node_modules/x", "lies in a folder named node_modules, which interpreters read as code"),
-        ("lib/mod", "lib/mod, which Python would import in place of"),
-        ("lib", "lib/mod.py, which is the code of a tool"),
-        ("data", ""),
+        (
+            "web/node_modules/x",
+            "lies in a folder named node_modules, which interpreters read as code",
+            &["victim"],
+        ),
+        ("own/mod", "own/mod, which Python would import in place of", &["victim"]),
+        // Of these two the one that would run what the other writes is refused.
+        ("lib", names, &["writer"]),
+        ("data", "", &["victim", "writer"]),
     ] {
         let yard = Yard::new();
         yard.file(&format!("{folder}/readme"), "").file("lib/mod.py", "def run():\n    return 1\n");
-        yard.file("tools/probe.py", PROBE);
+        yard.file("own/mod.py", "").file("tools/probe.py", PROBE);
         tool(&yard, "victim", "lib.mod:run", "sandbox: none");
         tool(&yard, "writer", "tools.probe:run", &format!("sandbox: {{fs: {{write: [{folder}]}}}}"));
         let checked = yard.run(&["check"]);
-        let loaded = if reason.is_empty() { 2 } else { 1 };
         assert!(checked.stdout.contains(reason), "{folder}: {checked:?}");
-        assert!(checked.stdout.contains(&format!("{loaded} tool(s) loaded")), "{folder}: {checked:?}");
-        assert_eq!(result(&yard, "victim", json!({})), 1, "{folder}");
+        for name in ["victim", "writer"] {
+            let answer = yard.call(name, &json!({})).1;
+            let is_loaded = answer["error"]["error_details"]["kind"] != "unknown_tool";
+            assert_eq!(is_loaded, loaded.contains(&name), "{folder}, {name}: {answer}");
+        }
     }
 }
 

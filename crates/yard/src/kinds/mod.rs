@@ -23,7 +23,7 @@ use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_wire::child_io::Contract;
 
 pub use crate::tools::walk::FileFormat;
-pub use python::is_own_text;
+pub use python::{is_function, is_own_text};
 pub use python_start::{is_python, with_yard_last};
 
 pub const KINDS: &[&Kind] = &[

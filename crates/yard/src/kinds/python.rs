@@ -62,7 +62,7 @@ pub fn is_own_text(text: &str) -> bool {
 }
 
 /// `pkg.mod:func`, both parts Python names.
-fn is_function(text: &str) -> bool {
+pub fn is_function(text: &str) -> bool {
     let name = |text: &str| {
         !text.is_empty()
             && text.chars().all(|c| c.is_alphanumeric() || c == '_')

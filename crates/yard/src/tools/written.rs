@@ -1,15 +1,19 @@
-//! Compares the tools of a yard: what one of them may write is not the code of another.
+//! Compares the tools of a yard: what one of them may write does not run as another.
 //!
 //! In the sandbox a tool sees what others may write only if its own file declares it, so that it does not matter how its
-//! code is named. The words of an entry decide for tools without a sandbox, which see everything, and for the messages.
+//! code is named. A tool without a sandbox sees everything, so it is refused if a word of its entry can name such a path.
+//! All of this follows from the tool files: nothing that a tool writes changes it.
 
-use super::inputs::{self, Inputs};
+use super::inputs::Inputs;
 use super::{Loaded, file_problem, warning};
+use crate::kinds;
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::SourceProblem;
 
+/// Endings of files that an interpreter runs.
+const CODE: [&str; 12] = ["py", "pyc", "so", "sh", "js", "mjs", "cjs", "ts", "php", "rb", "pl", "pm"];
 /// Longer texts are not paths.
 const MAX_PATH: usize = 4096;
 /// What ends a path in a word, besides white space: quotes, and what shells and options put around names.
@@ -37,150 +41,150 @@ impl FileUse {
     }
 }
 
-/// The folders of the yard.
+/// Where the paths of words begin.
 pub struct Folders<'a> {
     pub root: &'a Path,
     pub home: Option<&'a Path>,
 }
 
+impl Folders<'_> {
+    fn shown<'p>(&self, path: &'p Path) -> std::path::Display<'p> {
+        path.strip_prefix(self.root).unwrap_or(path).display()
+    }
+}
+
 impl Loaded {
-    /// Removes tools that may write the code of a tool, which would run with the permissions of that one, and says which
-    /// tools do not see what their entry names. Returns the paths of the yard that tools may write, without those inside
-    /// another. Those of refused tools are among them: otherwise a tool could show what it wrote by being refused.
+    /// Removes tools that would run what another tool may write, and says which ones do not see what their entry names.
+    /// Returns the paths of the yard that tools may write, without those inside another. Those of removed tools are
+    /// among them: they may have been written before.
     pub(super) fn separate_code(&mut self, folders: &Folders<'_>) -> Vec<PathBuf> {
         let inputs: Vec<Arc<Inputs>> = self.inputs.clone();
-        let uses: Vec<(&FileUse, &Inputs)> =
-            inputs.iter().filter_map(|inputs| Some((inputs.file_use()?, &**inputs))).collect();
-        let mut writers = Writers::default();
-        for (file_use, _) in &uses {
-            writers.add(file_use);
-        }
+        let uses: Vec<&FileUse> = inputs.iter().filter_map(|inputs| inputs.file_use()).collect();
+        let writers = Writers::of(&uses);
         if writers.folders.is_empty() {
             return Vec::new();
         }
-        for (file_use, inputs) in &uses {
-            writers.compare(file_use, inputs, folders);
+        let mut refused = HashSet::new();
+        for file_use in &uses {
+            let found = writers.module_beside(file_use).or_else(|| writers.conflict(file_use, folders));
+            match found {
+                Some(Conflict::Refused(problem)) => {
+                    refused.insert(file_use.source.as_str());
+                    self.problems.push(problem);
+                }
+                Some(Conflict::NotSeen(problem)) => self.problems.push(problem),
+                None => {}
+            }
         }
-        writers.refuse_parts(&uses);
-        writers.refuse_modules();
-        let Writers { refused, warnings, .. } = writers;
-        self.candidates.retain(|candidate| !refused.contains_key(candidate.entry.spec.source.as_str()));
-        let mut problems: Vec<SourceProblem> =
-            refused.iter().map(|(source, why)| refusal(source, why)).collect();
-        problems.sort_by(|a, b| a.source.cmp(&b.source));
-        self.problems.extend(problems);
-        self.problems.extend(warnings);
-        outermost(uses.iter().flat_map(|(file_use, _)| &file_use.write), folders.root)
+        self.candidates.retain(|candidate| !refused.contains(candidate.entry.spec.source.as_str()));
+        outermost(uses.iter().flat_map(|file_use| &file_use.write), folders.root)
     }
 }
 
-/// Which tools may write which paths, and what was found about them.
-#[derive(Default)]
+enum Conflict {
+    Refused(SourceProblem),
+    /// The sandbox hides it.
+    NotSeen(SourceProblem),
+}
+
+/// Which tools may write which paths.
 struct Writers<'a> {
-    folders: HashMap<&'a Path, Vec<&'a FileUse>>,
-    /// By tool file: why it is refused.
-    refused: HashMap<&'a str, String>,
-    warnings: Vec<SourceProblem>,
+    folders: HashMap<&'a Path, &'a FileUse>,
+    /// The folders above them.
+    above: HashMap<&'a Path, &'a FileUse>,
 }
 
 impl<'a> Writers<'a> {
-    fn add(&mut self, file_use: &'a FileUse) {
-        for path in &file_use.write {
-            self.folders.entry(path).or_default().push(file_use);
+    fn of(uses: &[&'a FileUse]) -> Writers<'a> {
+        let mut writers = Writers { folders: HashMap::new(), above: HashMap::new() };
+        for file_use in uses {
+            for path in &file_use.write {
+                writers.folders.entry(path).or_insert(file_use);
+                for above in path.ancestors().skip(1) {
+                    writers.above.entry(above).or_insert(file_use);
+                }
+            }
+        }
+        writers
+    }
+
+    /// A tool that may write the path.
+    fn writer(&self, path: &Path) -> Option<&'a FileUse> {
+        path.ancestors().find_map(|above| self.folders.get(above)).copied()
+    }
+
+    /// The first thing that the tool would run or read of what tools may write.
+    fn conflict(&self, file_use: &FileUse, folders: &Folders<'_>) -> Option<Conflict> {
+        let of_parts = || file_use.parts.iter().find_map(|part| self.of_part(file_use, part, folders));
+        match self.of_entry(file_use, folders) {
+            Some(Conflict::NotSeen(problem)) => of_parts().or(Some(Conflict::NotSeen(problem))),
+            found => found.or_else(of_parts),
         }
     }
 
-    /// The tools that may write the path.
-    fn of(&self, path: &Path) -> Vec<&'a FileUse> {
-        path.ancestors().filter_map(|above| self.folders.get(above)).flatten().copied().collect()
-    }
-
-    /// Looks for what a tool is made of in the folders that tools may write.
-    fn compare(&mut self, file_use: &'a FileUse, inputs: &Inputs, folders: &Folders<'_>) {
+    fn of_entry(&self, file_use: &FileUse, folders: &Folders<'_>) -> Option<Conflict> {
         let mut named = named_paths(file_use, folders);
         // Names with separators are found only as a whole.
         let odd = self.folders.keys().filter(|folder| is_odd(folder, folders.root));
         named.extend(
-            odd.filter(|folder| names_as_text(file_use, folder, folders.root))
-                .map(|folder| folder.to_path_buf()),
+            odd.filter(|folder| names_as_text(file_use, folder, folders.root)).map(|path| path.to_path_buf()),
         );
-        let mut warned = false;
-        for path in inputs.code().chain(named) {
-            for writer in self.of(&path) {
-                let own = writer.source == file_use.source;
-                if !file_use.is_confined {
-                    self.refuse(
-                        writer,
-                        &path,
-                        &format!("{} names it and runs without a sandbox", file_use.source),
-                    );
-                } else if own || file_use.declares(&path) {
-                    // The name alone: what the writer does to the file must change nothing.
-                    if inputs::has_code_extension(&path) {
-                        self.refuse(writer, &path, &format!("{} names it", file_use.source));
-                    }
-                } else if !std::mem::replace(&mut warned, true) {
-                    self.warnings.push(not_seen(file_use, writer, &path, folders.root));
-                }
+        let mut named: Vec<PathBuf> = named.into_iter().collect();
+        named.sort();
+        let mut not_seen = None;
+        for path in &named {
+            let Some(writer) = self.writer(path) else { continue };
+            let shown = folders.shown(path);
+            if !file_use.is_confined {
+                let what = format!(
+                    "its entry names {shown}, which {} lets a tool write, and it runs without a sandbox",
+                    writer.source
+                );
+                return Some(refused(file_use, what));
+            }
+            if !file_use.declares(path) {
+                let what = format!(
+                    "its entry names {shown}, which {} lets another tool write; this tool does not see it",
+                    writer.source
+                );
+                let hint = "if it is data, list it under 'sandbox.fs.read'; if it is code, move it to a folder that no \
+                            tool may write";
+                let problem =
+                    SourceProblem { hint: Some(hint.to_owned()), ..warning(&file_use.source, what) };
+                not_seen.get_or_insert(Conflict::NotSeen(problem));
+            } else if has_code_extension(path) {
+                let what = format!("its code {shown} lies where {} lets a tool write", writer.source);
+                return Some(refused(file_use, what));
             }
         }
+        not_seen
     }
 
-    fn refuse_parts(&mut self, uses: &[(&'a FileUse, &Inputs)]) {
-        let mut shown: HashMap<&Path, &FileUse> = HashMap::new();
-        for (file_use, _) in uses {
-            for part in &file_use.parts {
-                shown.entry(part).or_insert(file_use);
-                for writer in self.of(part) {
-                    self.refuse(writer, part, &format!("{} uses it", file_use.source));
-                }
-            }
-        }
-        let written: Vec<&Path> = self.folders.keys().copied().collect();
-        for folder in written {
-            let part = folder.ancestors().find_map(|above| shown.get(above));
-            if let Some(file_use) = part {
-                for writer in self.of(folder) {
-                    self.refuse(writer, folder, &format!("{} uses it", file_use.source));
-                }
-            }
-        }
+    /// What is used wherever it lies, also a folder of which tools may write a part.
+    fn of_part(&self, file_use: &FileUse, part: &Path, folders: &Folders<'_>) -> Option<Conflict> {
+        let writer = self.writer(part).or_else(|| self.above.get(part).copied())?;
+        let what = format!("it uses {}, where {} lets a tool write", folders.shown(part), writer.source);
+        Some(refused(file_use, what))
     }
 
-    /// Python imports a folder rather than the module of the same name beside it.
-    fn refuse_modules(&mut self) {
-        for (folder, writers) in &self.folders {
-            let module = folder.with_added_extension("py");
-            if module.is_file() {
-                for writer in writers {
-                    let (folder, module) = (folder.display(), module.display());
-                    let what =
-                        format!("it may write {folder}, which Python would import in place of {module}");
-                    self.refused.entry(&writer.source).or_insert(what);
-                }
-            }
-        }
-    }
-
-    fn refuse(&mut self, writer: &'a FileUse, path: &Path, why: &str) {
-        let what = || format!("it may write {}, which is the code of a tool: {why}", path.display());
-        self.refused.entry(&writer.source).or_insert_with(what);
+    /// Python imports a folder rather than the module of the same name beside it, in every tool.
+    fn module_beside(&self, file_use: &FileUse) -> Option<Conflict> {
+        let module = |folder: &PathBuf| Some(folder.with_added_extension("py")).filter(|file| file.is_file());
+        let (folder, module) = file_use.write.iter().find_map(|folder| Some((folder, module(folder)?)))?;
+        let (folder, module) = (folder.display(), module.display());
+        let what = format!("it may write {folder}, which Python would import in place of {module}");
+        Some(refused(file_use, what))
     }
 }
 
-fn refusal(source: &str, why: &str) -> SourceProblem {
+fn refused(file_use: &FileUse, what: String) -> Conflict {
     let hint = Some("keep code and the folders that tools write apart".to_owned());
-    SourceProblem { hint, ..file_problem(source, why.to_owned()) }
+    Conflict::Refused(SourceProblem { hint, ..file_problem(&file_use.source, what) })
 }
 
-fn not_seen(file_use: &FileUse, writer: &FileUse, path: &Path, root: &Path) -> SourceProblem {
-    let path = path.strip_prefix(root).unwrap_or(path).display();
-    let what = format!(
-        "its entry names {path}, which {} lets another tool write; this tool does not see it",
-        writer.source
-    );
-    let hint = "if it is data, list it under 'sandbox.fs.read'; if it is code, move it to a folder that no tool may write";
-    SourceProblem { hint: Some(hint.to_owned()), ..warning(&file_use.source, what) }
+fn has_code_extension(file: &Path) -> bool {
+    let by_name = file.extension().and_then(|extension| extension.to_str());
+    by_name.is_some_and(|extension| CODE.contains(&extension))
 }
 
 /// The paths of the yard that have no other one above them: a path inside another can be replaced by a link.
@@ -201,6 +205,7 @@ fn named_paths(file_use: &FileUse, folders: &Folders<'_>) -> HashSet<PathBuf> {
     let has_modules = file_use.words.iter().any(|word| tokens(word).any(|(_, token)| is_module_flag(token)));
     for word in &file_use.words {
         add(word);
+        let has_modules = has_modules || kinds::is_function(word);
         for (before, token) in tokens(word) {
             for text in readings(before, token) {
                 add(text);
@@ -294,6 +299,7 @@ mod tests {
             (&["python3", "-m", "data.x"], "/yard/data/x"),
             (&["python3", "-Bmdata.x"], "/yard/data/x"),
             (&["sh", "data/{{ input.x }}.sh"], "/yard/data"),
+            (&["python3", "-B", "data.x:run"], "/yard/data/x"),
             (&["cat", "a file/x"], "/yard/a file/x"),
         ] {
             assert!(named(words).contains(Path::new(path)), "{words:?}: {:?}", named(words));
