@@ -287,6 +287,9 @@ fn a_tool_cannot_change_what_others_see_by_what_it_writes() {
         // Its module does not exist yet.
         let later = "id: later\nkind: python\nentry: late.made:run\nsandbox: none\n";
         yard.file("tools/later.tool.yaml", later);
+        // A link in the folder can lead elsewhere while the tools are loaded.
+        symlink("../fixed", yard.path("data/hop")).unwrap();
+        cli(&["sh", "@/x"], "x", SH).write(&yard, "hopping", "data/hop", json!({"sandbox": "none"}));
         writer(&yard, &["lib/cache".to_owned(), "data".to_owned(), "late".to_owned()]);
         yard.file(
             "tools/inner.tool.yaml",
@@ -308,9 +311,14 @@ fn a_tool_cannot_change_what_others_see_by_what_it_writes() {
             assert!(stopped.contains("cannot open"), "{run_as:?}: {stopped}");
         }
         let checked = yard.run(&["check"]).expect(3).stdout;
-        let reason = "tools/later.tool.yaml: its entry names late/made, which tools/writer.tool.yaml lets a tool write";
-        assert!(checked.contains(reason), "{run_as:?}: {checked}");
-        assert_eq!(call("later", json!({}))["error"]["error_details"]["kind"], "unknown_tool", "{run_as:?}");
+        for (name, path) in [("later", "late/made"), ("hopping", "data/hop/x")] {
+            let reason = format!(
+                "tools/{name}.tool.yaml: its entry names {path}, which tools/writer.tool.yaml lets a tool write"
+            );
+            assert!(checked.contains(&reason), "{run_as:?}: {checked}");
+            let refused = call(name, json!({}));
+            assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{run_as:?}: {refused}");
+        }
         // A module in a folder below is not the code of the tool beside it.
         assert_eq!(*result(&call("unconfined", json!({}))), "as written", "{run_as:?}");
         fs::remove_dir_all(yard.path("data/out")).unwrap();

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use toolyard_engine::SourceProblem;
+use toolyard_runtimes::grants;
 
 /// Endings of files that an interpreter runs.
 const CODE: [&str; 12] = ["py", "pyc", "so", "sh", "js", "mjs", "cjs", "ts", "php", "rb", "pl", "pm"];
@@ -199,7 +200,14 @@ fn outermost<'a>(paths: impl Iterator<Item = &'a PathBuf>, root: &Path) -> Vec<P
 /// is a path, an option or data is not known.
 fn named_paths(file_use: &FileUse, folders: &Folders<'_>) -> HashSet<PathBuf> {
     let mut found = HashSet::new();
-    let mut add = |text: &str| found.extend(place(text, folders, file_use.is_confined));
+    // Where links lead matters to tools that see it. The path itself counts too: a link can be replaced.
+    let follow = |path: &PathBuf| (!file_use.is_confined).then(|| grants::real_path(path));
+    let mut add = |text: &str| {
+        if let Some(path) = place(text, folders) {
+            found.extend(follow(&path));
+            found.insert(path);
+        }
+    };
     let is_module_flag =
         |token: &str| token.starts_with('-') && !token.starts_with("--") && token.contains('m');
     let has_modules = file_use.words.iter().any(|word| tokens(word).any(|(_, token)| is_module_flag(token)));
@@ -242,8 +250,8 @@ fn readings(before: Option<char>, token: &str) -> Vec<&str> {
     readings
 }
 
-/// The path that a text names from the yard's root. Links are followed only for tools that see where they lead.
-fn place(text: &str, folders: &Folders<'_>, is_confined: bool) -> Option<PathBuf> {
+/// The path that a text names from the yard's root.
+fn place(text: &str, folders: &Folders<'_>) -> Option<PathBuf> {
     if text.is_empty() || text.len() > MAX_PATH {
         return None;
     }
@@ -258,7 +266,7 @@ fn place(text: &str, folders: &Folders<'_>, is_confined: bool) -> Option<PathBuf
             part => plain.push(part),
         }
     }
-    Some(if is_confined { plain } else { toolyard_runtimes::grants::real_path(&plain) })
+    Some(plain)
 }
 
 fn is_odd(folder: &Path, root: &Path) -> bool {
