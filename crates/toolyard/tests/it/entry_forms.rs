@@ -136,6 +136,7 @@ fn result(envelope: &Value) -> &Value {
 fn code_that_another_tool_may_write_does_not_run_in_the_sandbox() {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
+    let mut ran = Vec::new();
     for run_as in RunAs::all() {
         for level in ["full", "landlock"] {
             let yard = base(run_as, level);
@@ -166,9 +167,12 @@ fn code_that_another_tool_may_write_does_not_run_in_the_sandbox() {
             for (index, form) in forms.iter().enumerate() {
                 assert_eq!(call(&format!("control{index}"), json!({})), "ran", "{}", at(form));
             }
-            let ran = |index: &usize| call(&format!("victim{index}"), json!({})) == "ran";
-            let ran: Vec<String> = (0..forms.len()).filter(ran).map(|index| at(&forms[index])).collect();
-            assert!(ran.is_empty(), "{} forms ran: {ran:#?}", ran.len());
+            let has_run = |index: &usize| call(&format!("victim{index}"), json!({})) == "ran";
+            let before = ran.len();
+            ran.extend((0..forms.len()).filter(has_run).map(|index| at(&forms[index])));
+            if ran.len() > before {
+                continue;
+            }
             for (index, form) in forms.iter().enumerate() {
                 let warned = format!("warning: tools/victim{index}.tool.yaml: its entry names data{index}");
                 let reason = "which tools/writer.tool.yaml lets another tool write";
@@ -181,6 +185,7 @@ fn code_that_another_tool_may_write_does_not_run_in_the_sandbox() {
             }
         }
     }
+    assert!(ran.is_empty(), "{} forms ran: {ran:#?}", ran.len());
 }
 
 /// A tool without a sandbox sees everything, so it is refused if its entry names what another may write.
@@ -199,22 +204,18 @@ fn a_tool_without_a_sandbox_names_nothing_that_another_may_write() {
             let (ran, envelope) = yard.call("unconfined", &json!({}));
             assert_eq!(*result(&envelope), "ran", "{}: {ran:?}", form.tool);
             let call = |name: &str, arguments: Value| yard.call(name, &arguments).1;
-            let plant = || call("writer", json!({"files": {(format!("data/{}", form.file)): form.text}}));
-            // Written before the tool names it, and after.
-            for is_planted_first in [true, false] {
-                assert!(!is_planted_first || *result(&plant()) == "written", "{}", form.tool);
-                form.write(&yard, "unconfined", "data", json!({"sandbox": "none"}));
-                let checked = yard.run(&["check"]).stdout;
-                let named = "error: tools/unconfined.tool.yaml: its entry names data";
-                let reason = "which tools/writer.tool.yaml lets a tool write, and it runs without a sandbox";
-                if !checked.lines().any(|line| line.contains(named) && line.contains(reason)) {
-                    loaded.push(form.tool.to_string());
-                }
-                assert!(is_planted_first || *result(&plant()) == "written", "{}", form.tool);
-                let refused = call("unconfined", json!({}));
-                assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{}", form.tool);
-                fs::remove_file(yard.path(&format!("data/{}", form.file))).unwrap();
+            form.write(&yard, "unconfined", "data", json!({"sandbox": "none"}));
+            let checked = yard.run(&["check"]).stdout;
+            let named = "error: tools/unconfined.tool.yaml: its entry names data";
+            let reason = "which tools/writer.tool.yaml lets a tool write, and it runs without a sandbox";
+            if !checked.lines().any(|line| line.contains(named) && line.contains(reason)) {
+                loaded.push(form.tool.to_string());
             }
+            // The next command loads the tools again, now that the file exists.
+            let planted = json!({"files": {(format!("data/{}", form.file)): form.text}});
+            assert_eq!(*result(&call("writer", planted)), "written", "{}", form.tool);
+            let refused = call("unconfined", json!({}));
+            assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{}", form.tool);
         }
         assert!(loaded.is_empty(), "{run_as:?}, {} forms: {loaded:#?}", loaded.len());
     }
