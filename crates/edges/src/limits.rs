@@ -23,21 +23,31 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum BodyError {
     TooLarge,
     TooSlow,
+    /// The connection ended, or the chunks are no chunks.
+    Broken,
 }
 
 /// Stops reading at the limit.
 pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, BodyError> {
     match with_timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
         Some(Ok(body)) => Ok(body),
+        Some(Err(error)) if is_from_connection(&error) => Err(BodyError::Broken),
         Some(Err(_)) => Err(BodyError::TooLarge),
         None => Err(BodyError::TooSlow),
     }
 }
 
+/// Whether the HTTP connection failed, and not the limit.
+fn is_from_connection(error: &axum::Error) -> bool {
+    std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
+        .any(|error| error.is::<hyper::Error>())
+}
+
 impl BodyError {
     pub fn message(self, limit: usize) -> String {
         match self {
-            BodyError::TooLarge => format!("the request body is over {limit} bytes or incomplete"),
+            BodyError::TooLarge => format!("the request body is over {limit} bytes"),
+            BodyError::Broken => "the request body is broken or incomplete".to_owned(),
             BodyError::TooSlow => {
                 format!("the request body did not arrive within {} s", BODY_TIMEOUT.as_secs())
             }
@@ -49,6 +59,7 @@ impl BodyError {
         let kind = match self {
             BodyError::TooLarge => ErrorKind::InputTooLarge,
             BodyError::TooSlow => ErrorKind::Timeout,
+            BodyError::Broken => ErrorKind::InvalidInput,
         };
         Error::new(kind, self.message(limit))
     }

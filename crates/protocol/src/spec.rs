@@ -116,6 +116,8 @@ pub enum Guarded {
     WritesFiles,
     /// It reads any file of the yard.
     ReadsFiles,
+    /// It shows or changes artifacts, which are the owner's.
+    Artifacts,
 }
 
 impl Guarded {
@@ -126,6 +128,7 @@ impl Guarded {
             Guarded::Secrets => "secrets",
             Guarded::WritesFiles => "writes_files",
             Guarded::ReadsFiles => "reads_files",
+            Guarded::Artifacts => "artifacts",
         }
     }
 }

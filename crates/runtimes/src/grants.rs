@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 use toolyard_sandbox::{Grant, Identity};
 
 /// What is read as a tool, a prompt, a resource, a skill or configuration, or runs as part of a tool or of git.
@@ -31,6 +32,8 @@ pub struct Places {
     homes: Vec<PathBuf>,
     /// Absolute paths that no tool may write.
     protected: Vec<PathBuf>,
+    /// Paths of the yard that tools may write; none lies inside another.
+    written: RwLock<Arc<[PathBuf]>>,
 }
 
 /// Why a path is not granted; continues a sentence that begins with the path.
@@ -60,7 +63,7 @@ impl Places {
         let mut protected: Vec<PathBuf> = PROTECTED.iter().map(|name| root.join(name)).collect();
         protected.extend([state.clone(), PathBuf::from("/etc/toolyard")]);
         protected.extend(config);
-        Places { root, state, homes, protected }
+        Places { root, state, homes, protected, written: RwLock::default() }
     }
 
     /// Whether the path is a home folder or contains one.
@@ -75,6 +78,25 @@ impl Places {
 
     pub fn is_inside_yard(&self, path: &Path) -> bool {
         path.starts_with(&self.root)
+    }
+
+    /// Sets which paths of the yard tools may write, for the runs that start from now on.
+    pub fn set_written(&self, paths: Vec<PathBuf>) {
+        *self.written.write().unwrap_or_else(PoisonError::into_inner) = paths.into();
+    }
+
+    /// What a tool that declares these paths does not see of the yard: the state folder, and what tools may write,
+    /// unless it declares that too. Otherwise what one tool wrote could run as code of another.
+    pub fn hidden_from<'p>(&self, declared: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
+        let mut hidden = vec![self.state.clone()];
+        let written = self.written.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if !written.is_empty() {
+            let declared: Vec<PathBuf> =
+                declared.map(|path| self.root.join(path).components().collect()).collect();
+            let is_declared = |path: &&PathBuf| declared.iter().any(|declared| path.starts_with(declared));
+            hidden.extend(written.iter().filter(|path| !is_declared(path)).cloned());
+        }
+        hidden
     }
 
     /// Opens a path as a tool file writes it: relative to the yard, or absolute.
@@ -171,7 +193,7 @@ impl Places {
 }
 
 /// Without links and `..`, as far as the path exists: paths are compared by their components.
-fn real_path(path: &Path) -> PathBuf {
+pub fn real_path(path: &Path) -> PathBuf {
     let known = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let joined = known.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     joined.map_or_else(|| path.to_owned(), |path| path.components().collect())

@@ -107,7 +107,7 @@ impl SandboxBuilder {
             level: self.level,
             read,
             grants,
-            hidden: vec![self.places.state.clone()],
+            hidden: self.places.hidden_from(request.paths().map(|(path, _)| path)),
             network: match request.network {
                 NetworkPolicy::Deny => Network::Deny,
                 NetworkPolicy::Allow => Network::Allow,

@@ -224,7 +224,7 @@ impl UvEnvironment {
         Ok(Confinement {
             read,
             grants: vec![grant],
-            hidden: vec![self.places.state.clone()],
+            hidden: self.places.hidden_from(std::iter::empty()),
             network,
             ..limits
         })

@@ -193,6 +193,7 @@ fn input_request(body: &mut Members) -> Result<DialogRequest, String> {
         "elicit_url" => {
             let message = parts.required::<String>("message", "a string")?;
             let url = parts.required::<String>("url", "a string")?;
+            check_url(&url)?;
             InputRequestBody::ElicitUrl(object(&message, "url", text_payload(&url).bytes()))
         }
         // Passed through: the client checks these parameters.
@@ -210,6 +211,20 @@ fn input_request(body: &mut Members) -> Result<DialogRequest, String> {
     };
     parts.end(&kind)?;
     Ok(DialogRequest { id: Payload::json(id), question: InputRequest { key, body: question } })
+}
+
+/// Clients offer the address to a person, who opens it: other schemes run code (`javascript:`) or open local files.
+fn check_url(url: &str) -> Result<(), String> {
+    let is_web = ["https://", "http://"]
+        .iter()
+        .any(|scheme| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+    if !is_web {
+        return Err("has a 'url' that begins with neither https:// nor http://".to_owned());
+    }
+    match url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        true => Err("has a 'url' that contains white space or control characters".to_owned()),
+        false => Ok(()),
+    }
 }
 
 fn object(message: &str, name: &str, value: &[u8]) -> Payload {

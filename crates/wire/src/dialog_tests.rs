@@ -70,6 +70,11 @@ fn questions_become_mcp_requests() {
             InputRequestBody::ElicitUrl(json(r#"{"message":"Log in","url":"https://example.com"}"#)),
         ),
         (
+            r#"{"id":8,"elicit_url":{"message":"Log in","url":"HTTP://localhost:8/?a=b#c"}}"#,
+            "8",
+            InputRequestBody::ElicitUrl(json(r#"{"message":"Log in","url":"HTTP://localhost:8/?a=b#c"}"#)),
+        ),
+        (
             r#"{"sample":{"messages":[],"maxTokens":5},"id":"s"}"#,
             "s",
             InputRequestBody::Sample(json(r#"{"messages":[],"maxTokens":5}"#)),
@@ -126,6 +131,22 @@ fn an_invalid_message_is_reported_with_its_line() {
         (r#"{"$toolyard":{"ask":{"roots":{}}}}"#, "no 'id'"),
         (r#"{"$toolyard":{"ask":{"id":true,"roots":{}}}}"#, "neither a string nor a whole number"),
         (r#"{"$toolyard":{"ask":{"id":"","roots":{}}}}"#, "empty"),
+        (
+            r#"{"$toolyard":{"ask":{"id":"a","elicit_url":{"message":"m","url":"javascript:alert(1)"}}}}"#,
+            "begins with neither https:// nor http://",
+        ),
+        (
+            r#"{"$toolyard":{"ask":{"id":"a","elicit_url":{"message":"m","url":" https://x"}}}}"#,
+            "begins with neither https:// nor http://",
+        ),
+        (
+            r#"{"$toolyard":{"ask":{"id":"a","elicit_url":{"message":"m","url":"file:///etc/passwd"}}}}"#,
+            "begins with neither https:// nor http://",
+        ),
+        (
+            r#"{"$toolyard":{"ask":{"id":"a","elicit_url":{"message":"m","url":"https://a\nb"}}}}"#,
+            "contains white space or control characters",
+        ),
         (r#"{"$toolyard":{"ask":{"id":"a"}}}"#, "one of elicit"),
         (r#"{"$toolyard":{"ask":{"id":"a","roots":{},"sample":{}}}}"#, "one of elicit"),
         (r#"{"$toolyard":{"ask":{"id":"a","shout":{}}}}"#, "asks for 'shout'"),

@@ -11,6 +11,7 @@ pub fn check(identity: &Identity, spec: &ToolSpec) -> Result<(), Error> {
         Guarded::Secrets => "gets secrets",
         Guarded::WritesFiles => "changes files of the yard's owner",
         Guarded::ReadsFiles => "reads files of the yard's owner",
+        Guarded::Artifacts => "uses artifacts of the yard's owner",
     };
     let message = format!("'{}' {why}, so its callers need the yard's token", spec.exposed);
     Err(Error::new(ErrorKind::Forbidden, message)

@@ -1,15 +1,20 @@
-//! Secrets in the kernel's keyring, which are never in a file: `keyctl add user toolyard:NAME VALUE @u`.
+//! Secrets in the kernel's keyring, which are never in a file: `keyctl add user toolyard:YARD:NAME VALUE @u`.
+//!
+//! A key belongs to one yard, whose folder is in its name: a yard from elsewhere can declare any secret.
 
 use super::loaded::Value;
 use super::{MAX_BYTES, check};
 use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use toolyard_protocol::SecretName;
 
-/// The value of the key in this user's keyrings, if it exists.
+/// The value of the yard's key in this user's keyrings, if it exists.
 #[cfg(target_os = "linux")]
-pub fn read(name: &SecretName) -> Option<Value> {
+pub fn read(yard: &Path, name: &SecretName) -> Option<Value> {
     const READ: libc::c_long = 11;
-    let description = CString::new(format!("toolyard:{name}")).ok()?;
+    let parts = [b"toolyard:", yard.as_os_str().as_bytes(), b":", name.as_str().as_bytes()];
+    let description = CString::new(parts.concat()).ok()?;
     // SAFETY: both texts end with NUL; the null argument means that no helper program is started.
     let key = unsafe {
         libc::syscall(
@@ -34,6 +39,6 @@ pub fn read(name: &SecretName) -> Option<Value> {
 
 /// Keyrings of other systems are not supported.
 #[cfg(not(target_os = "linux"))]
-pub fn read(_: &SecretName) -> Option<Value> {
+pub fn read(_: &Path, _: &SecretName) -> Option<Value> {
     None
 }

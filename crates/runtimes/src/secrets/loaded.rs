@@ -6,6 +6,7 @@ use super::keyring;
 use super::store::Store;
 use crate::host::Host;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use toolyard_formats::redact::by_value::SecretRedactor;
 use toolyard_protocol::SecretName;
@@ -86,12 +87,12 @@ impl LoadedSecrets {
         self.rebuild_redactor();
     }
 
-    /// Looks the name up in the kernel's keyring, unless another source has it.
-    pub fn load_from_keyring(&mut self, name: &SecretName) {
+    /// Looks the yard's key up in the kernel's keyring, unless another source has the name.
+    pub fn load_from_keyring(&mut self, yard: &Path, name: &SecretName) {
         if self.environment.contains_key(&name.variable()) || self.stored.contains_key(name) {
             return;
         }
-        let found = keyring::read(name);
+        let found = keyring::read(yard, name);
         if found.as_ref() == self.keyring.get(name) {
             return;
         }

@@ -32,6 +32,8 @@ pub struct SecretBinding {
 }
 
 pub struct Secrets {
+    /// The folder of the yard whose keys in the kernel's keyring are used.
+    yard: Option<PathBuf>,
     store: Store,
     loaded: Mutex<LoadedSecrets>,
     started: Instant,
@@ -42,18 +44,20 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    pub fn new(state: &Path, host: &Host) -> Secrets {
-        Secrets::with_store(Store::new(state.join("secrets")), host)
+    /// `yard` and `state` are the real paths of these folders.
+    pub fn new(yard: &Path, state: &Path, host: &Host) -> Secrets {
+        Secrets::with_sources(Some(yard.to_owned()), Store::new(state.join("secrets")), host)
     }
 
-    /// Without stored secrets.
+    /// Without stored secrets and keys.
     pub fn of_environment(host: &Host) -> Secrets {
         // No file has this path.
-        Secrets::with_store(Store::new(PathBuf::new()), host)
+        Secrets::with_sources(None, Store::new(PathBuf::new()), host)
     }
 
-    fn with_store(store: Store, host: &Host) -> Secrets {
+    fn with_sources(yard: Option<PathBuf>, store: Store, host: &Host) -> Secrets {
         Secrets {
+            yard,
             store,
             loaded: Mutex::new(LoadedSecrets::of_environment(host)),
             started: Instant::now(),
@@ -65,7 +69,7 @@ impl Secrets {
     /// The value of a secret, for the tool that declares it.
     pub fn get(&self, name: &SecretName) -> Result<String, Error> {
         let mut loaded = self.refresh();
-        loaded.load_from_keyring(name);
+        self.load_from_keyring(&mut loaded, name);
         self.nothing_to_redact.store(loaded.redactor.is_empty(), Ordering::Relaxed);
         if let Some(problem) = &loaded.problem {
             return Err(Error::new(ErrorKind::Unavailable, problem.clone()));
@@ -89,7 +93,7 @@ impl Secrets {
         let mut loaded = self.refresh();
         let mut hasher = blake3::Hasher::new_derive_key("toolyard 2026-11-15 secrets in cache keys");
         for name in names {
-            loaded.load_from_keyring(name);
+            self.load_from_keyring(&mut loaded, name);
             let value = loaded.find(name).and_then(Result::ok).unwrap_or_default();
             for part in [name.as_str(), value] {
                 // Length-prefixed, so that different parts cannot hash alike.
@@ -142,6 +146,12 @@ impl Secrets {
         self.next_refresh.store(next.as_millis() as u64, Ordering::Relaxed);
         self.nothing_to_redact.store(loaded.redactor.is_empty(), Ordering::Relaxed);
         loaded
+    }
+
+    fn load_from_keyring(&self, loaded: &mut LoadedSecrets, name: &SecretName) {
+        if let Some(yard) = &self.yard {
+            loaded.load_from_keyring(yard, name);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, LoadedSecrets> {

@@ -20,7 +20,7 @@ impl Folder {
 
     fn secrets(&self, env: &[(&str, &str)]) -> Secrets {
         let env = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Secrets::new(&self.0, &Host::new(env))
+        Secrets::new(&self.0, &self.0, &Host::new(env))
     }
 }
 
@@ -43,7 +43,7 @@ fn the_environment_takes_precedence_and_is_not_visible_in_the_host() {
     let folder = Folder::new();
     let host = Host::new([("TOOLYARD_SECRET_MY_KEY".into(), "from the environment".into())]);
     assert_eq!(host.var("TOOLYARD_SECRET_MY_KEY"), None);
-    let secrets = Secrets::new(&folder.0, &host);
+    let secrets = Secrets::new(&folder.0, &folder.0, &host);
     secrets.set(&name("my-key"), "from the store").unwrap();
     secrets.set(&name("other"), "stored only").unwrap();
     for (requested, value) in
@@ -166,7 +166,8 @@ fn a_secret_set_by_another_process_is_redacted_soon_after() {
 #[test]
 fn the_kernel_keyring_has_the_lowest_precedence_and_its_values_are_redacted() {
     let name = SecretName::parse(&format!("ring_{}", std::process::id())).unwrap();
-    let description = std::ffi::CString::new(format!("toolyard:{name}")).unwrap();
+    let folder = std::env::temp_dir().join(format!("toolyard-ring-{}", std::process::id()));
+    let description = std::ffi::CString::new(format!("toolyard:{}:{name}", folder.display())).unwrap();
     let value = "stored in the kernel";
     const PROCESS_KEYRING: i64 = -2;
     // SAFETY: texts end with NUL, and the length is that of the value.
@@ -183,12 +184,13 @@ fn the_kernel_keyring_has_the_lowest_precedence_and_its_values_are_redacted() {
     if !crate::require::require(key >= 0, "this kernel has no keyrings") {
         return;
     }
-    let folder = std::env::temp_dir().join(format!("toolyard-ring-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let host = crate::Host::new([]);
-    let secrets = Secrets::new(&folder, &host);
+    let secrets = Secrets::new(&folder, &folder, &host);
     assert_eq!(secrets.get(&name).unwrap(), value);
     assert_eq!(secrets.text(&format!("<{value}>")).unwrap(), format!("<[secret {name}]>"));
+    let of_another_yard = Secrets::new(Path::new("/elsewhere"), &folder, &host).get(&name);
+    assert_eq!(of_another_yard.unwrap_err().kind, ErrorKind::FileNotFound);
     // The store takes precedence.
     secrets.set(&name, "stored in a file").unwrap();
     assert_eq!(secrets.get(&name).unwrap(), "stored in a file");

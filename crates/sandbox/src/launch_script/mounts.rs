@@ -89,9 +89,13 @@ fn resolve_path(path: &Path, access: Access, links: &mut Vec<Symlink>) -> Result
             let is_dir = path.is_dir();
             Ok(Some(Mount { path, access, is_dir, identity: None }))
         }
-        Err(error) if access == Access::Hidden && error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if access == Access::Hidden && is_missing(&error) => Ok(None),
         Err(source) => Err(ChildError::Confinement { step: format!("find {shown}"), source }),
     }
+}
+
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// Resolves all symbolic links of a path and adds them to `links`.

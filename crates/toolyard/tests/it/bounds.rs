@@ -1,13 +1,17 @@
 //! The limits of the listener: each is a setting, and each refuses with a clear error.
 
-use crate::support::{Client, Kind, Server, TIMEOUT, Yard, eventually, marker, processes_with};
+use crate::support::{Client, Kind, RunAs, Server, TIMEOUT, Yard, eventually, marker, processes_with};
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 fn serve(settings: &str) -> (Yard, Server) {
-    let yard = Yard::new();
+    serve_as(RunAs::CurrentUser, settings)
+}
+
+fn serve_as(run_as: RunAs, settings: &str) -> (Yard, Server) {
+    let yard = Yard::of(run_as);
     yard.shell(Kind::Cli, "tool", "echo 1").file("toolyard.toml", format!("[server]\n{settings}\n"));
     let server = yard.serve();
     (yard, server)
@@ -143,6 +147,34 @@ fn with_the_defaults_slow_clients_are_disconnected() {
     assert_eq!(server.post("tool", "{}").status, 200);
 }
 
+/// A body whose framing is broken is not a large one.
+#[test]
+fn a_body_with_broken_chunks_is_400() {
+    for run_as in RunAs::all() {
+        let (_yard, server) = serve_as(run_as, "max_body = 1000");
+        let send = |path: &str, chunks: &str| {
+            let mut stream = TcpStream::connect(&server.address).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            let head = "host: localhost\r\naccept: application/json, text/event-stream\r\n\
+            content-type: application/json\r\ntransfer-encoding: chunked";
+            write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\n\r\n{chunks}").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let large = format!("3e9\r\n{}\r\n0\r\n\r\n", " ".repeat(1001));
+        for path in ["/mcp/tool/tool", "/v1/tools/tool", "/mcp"] {
+            for broken in ["zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}0\r\n\r\n", "2;\n{}\r\n0\r\n\r\n"] {
+                let answer = send(path, broken);
+                assert!(answer.starts_with("HTTP/1.1 400 Bad Request"), "{path}, {broken:?}: {answer}");
+                assert!(answer.contains("the request body is broken or incomplete"), "{path}: {answer}");
+            }
+            assert!(send(path, &large).starts_with("HTTP/1.1 413 "), "{path}");
+        }
+        assert!(send("/mcp/tool/tool", "2\r\n{}\r\n0\r\n\r\n").starts_with("HTTP/1.1 200 OK"));
+    }
+}
+
 /// The status line of a request that comes from 127.0.0.2.
 fn from_another_address(address: &str) -> String {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -159,41 +191,43 @@ fn from_another_address(address: &str) -> String {
 
 #[test]
 fn a_head_that_other_readers_see_differently_is_refused() {
-    let (_yard, server) = serve("");
-    let send = |request: &str| {
-        let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        // A connection that is not closed by the server ends with the time-out.
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    let close = "connection: close\r\n";
-    let get = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{close}");
-    assert!(send(&format!("{get}origin: http://localhost\r\n\r\n")).starts_with("HTTP/1.1 200 OK"));
-    let large = format!("{get}x: {}\r\n\r\n", "y".repeat(60_000));
-    assert!(send(&large).starts_with("HTTP/1.1 200 OK"), "within the bound");
-    let origins = "origin: http://localhost\r\norigin: http://evil.example\r\n";
-    for (request, status, why) in [
-        (format!("{get}{origins}\r\n"), "403 Forbidden", "there is more than one Origin header"),
-        (
-            get.replace("\r\n", "\n") + "\n",
-            "400 Bad Request",
-            "a line of the request head ends with LF alone",
-        ),
-        (
-            format!("{get}a: b\nc: d\r\n\r\n"),
-            "400 Bad Request",
-            "a line of the request head ends with LF alone",
-        ),
-        (format!("{get}x: {}\r\n\r\n", "y".repeat(90_000)), "431 Request Header Fields Too Large", ""),
-    ] {
-        let answer = send(&request);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(why), "{answer}");
-        assert!(answer.contains(close), "the connection is not used again: {answer}");
+    for run_as in RunAs::all() {
+        let (_yard, server) = serve_as(run_as, "");
+        let send = |request: &str| {
+            let mut stream = TcpStream::connect(&server.address).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            // A connection that is not closed by the server ends with the time-out.
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let close = "connection: close\r\n";
+        let get = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{close}");
+        assert!(send(&format!("{get}origin: http://localhost\r\n\r\n")).starts_with("HTTP/1.1 200 OK"));
+        let large = format!("{get}x: {}\r\n\r\n", "y".repeat(60_000));
+        assert!(send(&large).starts_with("HTTP/1.1 200 OK"), "within the bound");
+        let origins = "origin: http://localhost\r\norigin: http://evil.example\r\n";
+        for (request, status, why) in [
+            (format!("{get}{origins}\r\n"), "403 Forbidden", "there is more than one Origin header"),
+            (
+                get.replace("\r\n", "\n") + "\n",
+                "400 Bad Request",
+                "a line of the request head ends with LF alone",
+            ),
+            (
+                format!("{get}a: b\nc: d\r\n\r\n"),
+                "400 Bad Request",
+                "a line of the request head ends with LF alone",
+            ),
+            (format!("{get}x: {}\r\n\r\n", "y".repeat(90_000)), "431 Request Header Fields Too Large", ""),
+        ] {
+            let answer = send(&request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(why), "{answer}");
+            assert!(answer.contains(close), "the connection is not used again: {answer}");
+        }
+        // What is sent before the answer came is not read as a request.
+        let pipelined = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2);
+        assert_eq!(send(&pipelined).matches("HTTP/1.1 ").count(), 1);
     }
-    // What is sent before the answer came is not read as a request.
-    let pipelined = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2);
-    assert_eq!(send(&pipelined).matches("HTTP/1.1 ").count(), 1);
 }

@@ -90,26 +90,26 @@ fn nothing_that_would_let_a_tool_permit_itself_more_is_writable() {
 }
 
 #[test]
-fn what_a_tool_is_made_of_is_not_writable_for_another() {
+fn a_tool_without_a_sandbox_is_not_made_of_what_another_may_write() {
     for run_as in RunAs::all() {
         let yard = Yard::of(run_as);
         yard.file("lib/other.sh", "echo '\"as written\"'\n").file("lib/notes.txt", "data");
-        yard.file(
-            "tools/other.tool.yaml",
-            "id: other\nkind: cli\nentry: [/bin/sh, lib/other.sh]\nsandbox: none\n",
-        );
+        let other = "id: other\nkind: cli\nentry: [/bin/sh, lib/other.sh]\nsandbox: none\n";
+        yard.file("tools/other.tool.yaml", other);
+        assert_eq!(call(&yard, "other", json!({})), "as written", "{run_as:?}: control");
         tool(&yard, "t", "write: [lib]");
         let checked = yard.run(&["check"]).expect(3).stdout;
-        assert!(checked.contains("lib/other.sh, which is the code of a tool"), "{run_as:?}: {checked}");
+        let reason = "its entry names lib/other.sh, which tools/t.tool.yaml lets a tool write, and it runs without a sandbox";
+        assert!(checked.contains(reason), "{run_as:?}: {checked}");
         let evil = json!({"do": "write", "path": "lib/other.sh", "to": "echo '\"replaced\"'\n"});
-        assert_ne!(call(&yard, "t", evil), "written", "{run_as:?}");
-        assert_eq!(call(&yard, "other", json!({})), "as written", "{run_as:?}");
-        // Control: the folder is writable once the code is elsewhere, and the data in it does not matter.
-        fs::rename(yard.path("lib/other.sh"), yard.path("tools/other.sh")).unwrap();
-        yard.file(
-            "tools/other.tool.yaml",
-            "id: other\nkind: cli\nentry: [/bin/sh, tools/other.sh, lib/notes.txt]\n",
-        );
+        assert_eq!(call(&yard, "t", evil), "written", "{run_as:?}");
+        let refused = yard.call("other", &json!({})).1;
+        assert_eq!(refused["error"]["error_details"]["kind"], "unknown_tool", "{run_as:?}: {refused}");
+        // Control: it runs once its code is elsewhere, with data of that folder that it declares.
+        yard.file("tools/other.sh", "cat \"$1\"\n").file("lib/notes.txt", "\"data\"");
+        let entry = "id: other\nkind: cli\nentry: [/bin/sh, tools/other.sh, lib/notes.txt]\n";
+        yard.file("tools/other.tool.yaml", format!("{entry}sandbox: {{fs: {{read: [lib]}}}}\n"));
+        assert_eq!(call(&yard, "other", json!({})), "data", "{run_as:?}");
         assert_eq!(call(&yard, "t", json!({"do": "write", "path": "lib/new"})), "written", "{run_as:?}");
     }
 }
@@ -401,39 +401,41 @@ fn a_state_folder_that_is_a_link_is_refused_and_one_that_others_can_read_is_clos
 
 #[test]
 fn show_prints_what_is_in_force_with_its_origin() {
-    let yard = Yard::new();
-    yard.file("data/.keep", "");
-    let models = outside(&yard, "models");
-    python_at(&yard.home().join(".local/bin/python3"));
-    yard.file("tools/probe.py", PROBE).file(
-        "tools/t.tool.yaml",
-        format!(
-            "id: t\nkind: python\nentry: tools.probe:run\n\
+    for run_as in RunAs::all() {
+        let yard = Yard::of(run_as);
+        yard.file("data/.keep", "");
+        let models = outside(&yard, "models");
+        python_at(&yard.home().join(".local/bin/python3"));
+        yard.file("tools/probe.py", PROBE).file(
+            "tools/t.tool.yaml",
+            format!(
+                "id: t\nkind: python\nentry: tools.probe:run\n\
              sandbox: {{network: ['*.example.com', '127.0.0.1:80'], fs: {{read: ['{}'], write: [data]}}}}\n",
-            models.display()
-        ),
-    );
-    let show = |server: Option<&Server>| {
-        let mut command = yard.command();
-        command.env("PATH", format!("{}:/usr/bin:/bin", yard.home().join(".local/bin").display()));
-        command.args(["show", "t"]);
-        command.args(server.map(|server| format!("--url=http://{}", server.address)));
-        run_for(command, TIMEOUT).expect(0).stdout
-    };
-    let root = real(yard.root());
-    let (page, home) = (show(None), yard.home());
-    for line in [
-        "network         *.example.com, 127.0.0.1:80".to_owned(),
-        format!("files           read  {}  (yard)", root.display()),
-        format!("read  {}  (program)", home.join(".local/bin/python3").display()),
-        format!("read  {}  (tool file)", models.display()),
-        format!("write {}  (tool file)", root.join("data").display()),
-    ] {
-        assert!(page.contains(&line), "no {line:?} in:\n{page}");
+                models.display()
+            ),
+        );
+        let show = |server: Option<&Server>| {
+            let mut command = yard.command();
+            command.env("PATH", format!("{}:/usr/bin:/bin", yard.home().join(".local/bin").display()));
+            command.args(["show", "t"]);
+            command.args(server.map(|server| format!("--url=http://{}", server.address)));
+            run_for(command, TIMEOUT).expect(0).stdout
+        };
+        let root = real(yard.root());
+        let (page, home) = (show(None), yard.home());
+        for line in [
+            "network         *.example.com, 127.0.0.1:80".to_owned(),
+            format!("files           read  {}  (yard)", root.display()),
+            format!("read  {}  (program)", home.join(".local/bin/python3").display()),
+            format!("read  {}  (tool file)", models.display()),
+            format!("write {}  (tool file)", root.join("data").display()),
+        ] {
+            assert!(page.contains(&line), "no {line:?} in:\n{page}");
+        }
+        let server = yard.serve();
+        assert!(show(Some(&server)).contains(&format!("write {}  (tool file)", root.join("data").display())));
+        yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
+        let free = yard.run(&["show", "free"]).expect(0).stdout;
+        assert!(free.contains("sandbox         none") && !free.contains("(yard)"), "{free}");
     }
-    let server = yard.serve();
-    assert!(show(Some(&server)).contains(&format!("write {}  (tool file)", root.join("data").display())));
-    yard.file("tools/free.tool.yaml", "id: free\nkind: cli\nentry: [echo, '1']\nsandbox: none\n");
-    let free = yard.run(&["show", "free"]).expect(0).stdout;
-    assert!(free.contains("sandbox         none") && !free.contains("(yard)"), "{free}");
 }

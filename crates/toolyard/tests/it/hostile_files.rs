@@ -114,17 +114,19 @@ fn each_is_reported_at_once_and_the_rest_is_loaded() {
 
 #[test]
 fn the_same_files_are_read_when_they_are_files() {
-    let yard = Yard::new();
-    yard.file(
-        "tools/s.tool.yaml",
-        "id: s\nkind: cli\nentry: [echo, '1']\nschema: {input: {$ref: ./s.json}}\n",
-    );
-    yard.file("tools/s.json", "{}").file("toolyard.toml", "[limits]\ntimeout = \"7s\"\n");
-    yard.file("tools/p.tool.yaml", "id: p\nkind: python\nentry: tools/p.py\n")
-        .file("tools/p.py", "print(1)\n");
-    let checked = yard.run(&["check"]).expect(0).stdout;
-    assert!(checked.contains("2 tool(s) loaded, 0 error(s), 0 warning(s)"), "{checked}");
-    assert!(yard.run(&["show", "s"]).expect(0).stdout.contains("7000 ms"));
+    for run_as in RunAs::all() {
+        let yard = Yard::of(run_as);
+        yard.file(
+            "tools/s.tool.yaml",
+            "id: s\nkind: cli\nentry: [echo, '1']\nschema: {input: {$ref: ./s.json}}\n",
+        );
+        yard.file("tools/s.json", "{}").file("toolyard.toml", "[limits]\ntimeout = \"7s\"\n");
+        yard.file("tools/p.tool.yaml", "id: p\nkind: python\nentry: tools/p.py\n")
+            .file("tools/p.py", "print(1)\n");
+        let checked = yard.run(&["check"]).expect(0).stdout;
+        assert!(checked.contains("2 tool(s) loaded, 0 error(s), 0 warning(s)"), "{checked}");
+        assert!(yard.run(&["show", "s"]).expect(0).stdout.contains("7000 ms"));
+    }
 }
 
 #[test]

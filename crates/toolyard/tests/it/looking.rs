@@ -110,20 +110,23 @@ fn a_shim_is_asked_in_the_sandbox_without_the_owners_environment() {
 
 #[test]
 fn a_shim_that_does_not_end_or_leaves_a_child_behind_is_not_waited_for() {
-    let python = fs::canonicalize("/usr/bin/python3").unwrap();
-    for (name, text) in [
-        ("hangs", "#!/bin/sh\nsleep 60\n".to_owned()),
-        // The child keeps the pipe open.
-        ("leaves a child", format!("#!/bin/sh\nsleep 60 &\nexec {} \"$@\"\n", python.display())),
-    ] {
-        let yard = Yard::new();
-        let shims = yard.home().join(".manager/shims");
-        program(&shims.join("python3"), &text);
-        yard.file("tools/t.py", "def run():\n    return 1\n").shell(Kind::Cli, "other", "echo 1");
-        yard.file("tools/t.tool.yaml", "id: t\nkind: python\nentry: tools.t:run\n");
-        let started = Instant::now();
-        let listed = run(&yard, &format!("{}:/usr/bin:/bin", shims.display()), &["list"]).expect(0).stdout;
-        assert!(listed.contains("other"), "{name}: {listed}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{name}: {:?}", started.elapsed());
+    for run_as in RunAs::all() {
+        let python = fs::canonicalize("/usr/bin/python3").unwrap();
+        for (name, text) in [
+            ("hangs", "#!/bin/sh\nsleep 60\n".to_owned()),
+            // The child keeps the pipe open.
+            ("leaves a child", format!("#!/bin/sh\nsleep 60 &\nexec {} \"$@\"\n", python.display())),
+        ] {
+            let yard = Yard::of(run_as);
+            let shims = yard.home().join(".manager/shims");
+            program(&shims.join("python3"), &text);
+            yard.file("tools/t.py", "def run():\n    return 1\n").shell(Kind::Cli, "other", "echo 1");
+            yard.file("tools/t.tool.yaml", "id: t\nkind: python\nentry: tools.t:run\n");
+            let started = Instant::now();
+            let listed =
+                run(&yard, &format!("{}:/usr/bin:/bin", shims.display()), &["list"]).expect(0).stdout;
+            assert!(listed.contains("other"), "{name}: {listed}");
+            assert!(started.elapsed() < Duration::from_secs(10), "{name}: {:?}", started.elapsed());
+        }
     }
 }

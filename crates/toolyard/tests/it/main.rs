@@ -29,6 +29,7 @@ mod disk;
 mod docs;
 mod drain;
 mod driver;
+mod entry_forms;
 mod environment;
 mod escape;
 mod examples;

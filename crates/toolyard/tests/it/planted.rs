@@ -107,10 +107,32 @@ fn from_the_environment_it_is_in_no_answer_no_record_and_no_file() {
 
 #[test]
 fn from_the_kernels_keyring_it_is_in_no_answer_no_record_and_no_file() {
-    if !require(put_in_keyring("my_key", &planted::secret()), "this kernel has no keyrings") {
+    let yard = leaking_yard(Yard::without_secret());
+    if !require(put_in_keyring(&key_of(&yard), &planted::secret()), "this kernel has no keyrings") {
         return;
     }
-    assert_never_leaked(&leaking_yard(Yard::without_secret()));
+    assert_never_leaked(&yard);
+}
+
+/// The name of the key `my_key` of this yard.
+fn key_of(yard: &Yard) -> String {
+    format!("toolyard:{}:my_key", std::fs::canonicalize(yard.root()).unwrap().display())
+}
+
+/// A yard from elsewhere can declare any name.
+#[test]
+fn a_key_of_one_yard_is_not_given_to_another() {
+    let (own, other) = (leaking_yard(Yard::without_secret()), leaking_yard(Yard::without_secret()));
+    let value = planted::secret();
+    if !require(put_in_keyring(&key_of(&own), &value), "this kernel has no keyrings") {
+        return;
+    }
+    // Without a yard in its name, as it was before.
+    assert!(add_to_keyring("toolyard:my_key", &value));
+    let length = |yard: &Yard| yard.call("leak", &json!({"how": "length"})).1;
+    assert_eq!(length(&own)["data"]["result"], value.chars().count());
+    let refused = length(&other).to_string();
+    assert!(refused.contains("the secret 'my_key' is not set"), "{refused}");
 }
 
 /// Calls a tool that leaks in every way, through every interface, in success and failure.
@@ -216,21 +238,26 @@ fn neither_the_server_nor_a_tool_without_a_sandbox_leaves_a_core_dump() {
 }
 
 /// Adds the value to a new session keyring, which children inherit. `false` where keyrings are missing.
-fn put_in_keyring(name: &str, value: &str) -> bool {
+fn put_in_keyring(key: &str, value: &str) -> bool {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
-    const SESSION_KEYRING: libc::c_long = -3;
-    let description = std::ffi::CString::new(format!("toolyard:{name}")).unwrap();
     let unnamed = std::ptr::null::<libc::c_char>();
+    // SAFETY: the null argument means a keyring without a name.
+    let joined = unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, unnamed) };
+    joined >= 0 && add_to_keyring(key, value)
+}
+
+fn add_to_keyring(key: &str, value: &str) -> bool {
+    const SESSION_KEYRING: libc::c_long = -3;
+    let description = std::ffi::CString::new(key).unwrap();
     // SAFETY: texts end with NUL, and the length is that of the value.
     unsafe {
-        libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, unnamed) >= 0
-            && libc::syscall(
-                libc::SYS_add_key,
-                c"user".as_ptr(),
-                description.as_ptr(),
-                value.as_ptr(),
-                value.len(),
-                SESSION_KEYRING,
-            ) >= 0
+        libc::syscall(
+            libc::SYS_add_key,
+            c"user".as_ptr(),
+            description.as_ptr(),
+            value.as_ptr(),
+            value.len(),
+            SESSION_KEYRING,
+        ) >= 0
     }
 }

@@ -1,7 +1,7 @@
 //! Secrets: which tools get them, how they are declared and stored. Leaks are tested in `planted`.
 
 use crate::planted::{assert_hidden, leaking_yard, set};
-use crate::support::{Kind, TIMEOUT, Upstream, Yard, planted, response, run_for};
+use crate::support::{Kind, RunAs, TIMEOUT, Upstream, Yard, planted, response, run_for};
 use serde_json::json;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -112,33 +112,69 @@ fn a_missing_secret_is_a_warning_and_then_a_clear_error() {
 
 #[test]
 fn secrets_are_stored_privately_listed_by_name_and_removed() {
-    let yard = leaking_yard(Yard::without_secret());
-    let value = planted::secret();
-    let stored = set(&yard, "my_key", &value).expect(0);
-    assert_hidden("secret set", (stored.stdout + &stored.stderr).as_bytes());
-    let (folder, file) = (yard.path(".toolyard/secrets"), yard.path(".toolyard/secrets/my_key"));
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
-    assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), value, "without the newline of the shell");
-    let mut command = yard.command();
-    command.args(["secret", "list", "--json"]).env("TOOLYARD_SECRET_OTHER_KEY", "other value");
-    let listed = run_for(command, TIMEOUT).expect(0);
-    let expected = json!([
-        {"name": "my_key", "source": "store", "problem": null},
-        {"name": "other_key", "source": "environment", "problem": null},
-    ]);
-    assert_eq!(listed.json(), expected);
-    for bad in ["short", ""] {
-        let refused = set(&yard, "tiny", bad).expect(3);
-        assert!(refused.stderr.contains("fewer than 6"), "{refused:?}");
+    for run_as in RunAs::all() {
+        let yard = leaking_yard(Yard::of_without_secret(run_as));
+        let value = planted::secret();
+        let stored = set(&yard, "my_key", &value).expect(0);
+        assert_hidden("secret set", (stored.stdout + &stored.stderr).as_bytes());
+        let (folder, file) = (yard.path(".toolyard/secrets"), yard.path(".toolyard/secrets/my_key"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), value, "without the newline of the shell");
+        let mut command = yard.command();
+        command.args(["secret", "list", "--json"]).env("TOOLYARD_SECRET_OTHER_KEY", "other value");
+        let listed = run_for(command, TIMEOUT).expect(0);
+        let expected = json!([
+            {"name": "my_key", "source": "store", "problem": null},
+            {"name": "other_key", "source": "environment", "problem": null},
+        ]);
+        assert_eq!(listed.json(), expected);
+        for bad in ["short", ""] {
+            let refused = set(&yard, "tiny", bad).expect(3);
+            assert!(refused.stderr.contains("fewer than 6"), "{refused:?}");
+        }
+        let refused = yard.run(&["secret", "set", "sk-live/0123456789"]).expect(2);
+        assert!(!refused.stderr.contains("0123456789"), "{refused:?}");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+        let refused = yard.run(&["call", "leak", "how=raw"]).expect(9);
+        assert!(refused.stderr.contains("mode 644") && refused.stderr.contains("my_key"), "{refused:?}");
+        assert_hidden("the refusal", refused.stderr.as_bytes());
+        yard.run(&["secret", "rm", "my_key"]).expect(0);
+        yard.run(&["secret", "rm", "my_key"]).expect(4);
+        assert!(!file.exists());
     }
-    let refused = yard.run(&["secret", "set", "sk-live/0123456789"]).expect(2);
-    assert!(!refused.stderr.contains("0123456789"), "{refused:?}");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-    let refused = yard.run(&["call", "leak", "how=raw"]).expect(9);
-    assert!(refused.stderr.contains("mode 644") && refused.stderr.contains("my_key"), "{refused:?}");
-    assert_hidden("the refusal", refused.stderr.as_bytes());
-    yard.run(&["secret", "rm", "my_key"]).expect(0);
-    yard.run(&["secret", "rm", "my_key"]).expect(4);
-    assert!(!file.exists());
+}
+
+/// Every encoding in which programs print a value without meaning to disclose it.
+#[test]
+fn a_secret_is_redacted_in_every_common_encoding() {
+    let code = "import base64, html, json, os, urllib.parse\n\
+        def run():\n    \
+        v = os.environ['KEY']; b = v.encode(); utf16 = v.encode('utf-16-le')\n    \
+        forms = [v, v.upper(), v.lower(), json.dumps(v), html.escape(v), ''.join(f'&#{ord(c)};' for c in v)]\n    \
+        forms += [urllib.parse.quote(v, safe=''), urllib.parse.quote_plus(v), b.hex(), b.hex().upper()]\n    \
+        forms += [f(b).decode() for f in (base64.b64encode, base64.urlsafe_b64encode, base64.b32encode)]\n    \
+        forms += [utf16.hex(), base64.b64encode(utf16).decode(), base64.b32encode(utf16).decode()]\n    \
+        return {'forms': forms, 'length': len(v), 'not_secret': v[:5]}\n";
+    for run_as in RunAs::all() {
+        let yard = Yard::of_without_secret(run_as);
+        yard.file("tools/encode.py", code).file(
+            "tools/encode.tool.yaml",
+            "id: encode\nkind: python\nentry: tools.encode:run\nsecrets: {KEY: \"secret:my_key\"}\n",
+        );
+        let value = "Correct-horse<battery>&staple";
+        set(&yard, "my_key", value).expect(0);
+        let data = yard.call("encode", &json!({})).1["data"].clone();
+        // Controls: the tool has the value, and what is no secret stays.
+        assert_eq!(
+            (&data["length"], &data["not_secret"]),
+            (&json!(value.len()), &json!("Corre")),
+            "{run_as:?}"
+        );
+        for form in data["forms"].as_array().unwrap() {
+            let form = form.as_str().unwrap();
+            assert!(form.contains("[secret my_key]") && form.len() < 30, "{run_as:?}: {data}");
+        }
+        assert_eq!(data["forms"].as_array().unwrap().len(), 16);
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{FileFormat, Kind, Runnable};
 use crate::tools::ToolReader;
+use crate::tools::written::FileUse;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use std::net::IpAddr;
@@ -72,6 +73,7 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
         notes: Vec::new(),
         sandbox: Sandbox::NotNeeded,
         permissions: Default::default(),
+        file_use: FileUse { source: reader.file.source.clone(), is_confined: true, ..FileUse::default() },
     })
 }
 

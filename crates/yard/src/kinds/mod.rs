@@ -12,6 +12,7 @@ mod python_start;
 mod ruby;
 mod uv_script;
 
+use crate::tools::written::FileUse;
 use crate::tools::{ProcessSpec, ToolReader};
 use std::path::PathBuf;
 use toolyard_engine::Runner;
@@ -22,6 +23,7 @@ use toolyard_runtimes::interpreter::Interpreter;
 use toolyard_wire::child_io::Contract;
 
 pub use crate::tools::walk::FileFormat;
+pub use python::{is_function, is_own_text};
 pub use python_start::{is_python, with_yard_last};
 
 pub const KINDS: &[&Kind] = &[
@@ -60,6 +62,8 @@ pub struct Runnable {
     pub notes: Vec<String>,
     pub sandbox: Sandbox,
     pub permissions: Permissions,
+    /// Compared with that of the other tools.
+    pub file_use: FileUse,
 }
 
 const INPUT_SCHEMA: (&str, &str) =

@@ -56,8 +56,13 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
     }
 }
 
+/// Whether the text is one that this program puts into a command line.
+pub fn is_own_text(text: &str) -> bool {
+    text == SHIM || text == DIALOG_SHIM
+}
+
 /// `pkg.mod:func`, both parts Python names.
-fn is_function(text: &str) -> bool {
+pub fn is_function(text: &str) -> bool {
     let name = |text: &str| {
         !text.is_empty()
             && text.chars().all(|c| c.is_alphanumeric() || c == '_')

@@ -3,14 +3,11 @@
 use super::changes::Changes;
 use super::digest;
 use super::stamp::Stamps;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use super::written::FileUse;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use toolyard_protocol::Digest;
-
-/// Endings of files that an interpreter runs.
-const CODE: [&str; 11] = ["py", "pyc", "so", "sh", "js", "mjs", "cjs", "ts", "php", "rb", "pl"];
 
 /// Everything that decided how one tool file was read.
 pub struct Inputs {
@@ -28,6 +25,7 @@ pub struct Content {
     pub manifest: PathBuf,
     pub files: Vec<PathBuf>,
     pub digest: Digest,
+    pub file_use: FileUse,
 }
 
 impl Inputs {
@@ -62,22 +60,14 @@ impl Inputs {
         self.reliable.load(Ordering::Relaxed)
     }
 
-    /// The files that run as part of the tool; others of its digest are data.
-    pub fn code(&self) -> impl Iterator<Item = PathBuf> {
-        let content = self.content.iter();
-        let files = content.flat_map(|content| content.files.iter().map(|file| content.root.join(file)));
-        files.filter(|file| is_code(file))
+    /// `None` for files that gave no tool.
+    pub fn file_use(&self) -> Option<&FileUse> {
+        self.content.as_ref().map(|content| &content.file_use)
     }
 
     pub fn stamps(&self) -> &Stamps {
         &self.stamps
     }
-}
-
-fn is_code(file: &Path) -> bool {
-    let by_name = file.extension().and_then(|extension| extension.to_str());
-    let is_executable = || std::fs::metadata(file).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0);
-    by_name.is_some_and(|extension| CODE.contains(&extension)) || is_executable()
 }
 
 impl Content {

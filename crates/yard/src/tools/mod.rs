@@ -17,6 +17,7 @@ pub(crate) mod stamp;
 mod tool_reader;
 mod toolpack;
 pub(crate) mod walk;
+pub(crate) mod written;
 
 pub use sandbox::{SandboxPolicy, WhenUnavailable};
 pub use tool_reader::{ProcessSpec, ToolReader};
@@ -97,35 +98,6 @@ impl Loaded {
         self
     }
 
-    /// Removes tools that may write the code of a tool: it would run with the permissions of that one.
-    fn refuse_writable_code(&mut self) {
-        let Loaded { candidates, problems, inputs, .. } = self;
-        candidates.retain(|candidate| {
-            let spec = &candidate.entry.spec;
-            let writable = spec.permissions.files.iter().filter(|grant| grant.writable);
-            let writable: Vec<&Path> = writable.map(|grant| Path::new(&grant.path)).collect();
-            if writable.is_empty() {
-                return true;
-            }
-            let is_writable = |file: &PathBuf| writable.iter().any(|folder| file.starts_with(folder));
-            let code = inputs.iter().flat_map(|inputs| inputs.code()).find(is_writable);
-            // Python imports a folder rather than the module of the same name beside it.
-            let beside = writable.iter().map(|folder| folder.with_added_extension("py"));
-            let message = match (code, beside.into_iter().find(|module| module.is_file())) {
-                (Some(code), _) => format!("it may write {}, which is the code of a tool", code.display()),
-                (None, Some(module)) => format!(
-                    "it may write {}, which Python would import in place of {}",
-                    module.with_extension("").display(),
-                    module.display()
-                ),
-                (None, None) => return true,
-            };
-            let hint = Some("keep code and the folders that tools write apart".to_owned());
-            problems.push(SourceProblem { hint, ..file_problem(&spec.source, message) });
-            false
-        });
-    }
-
     fn add_prompts(&mut self, packs: Arc<Packs>) {
         self.problems.extend(packs.problems.iter().cloned());
         self.inputs.extend(packs.inputs().cloned());
@@ -156,7 +128,7 @@ impl Loader {
         let config = config.or_else(|| host.home().map(|home| home.join(".config")));
         let config = config.map(|folder| folder.join("toolyard"));
         let places = Arc::new(Places::new(root.clone(), state.clone(), host.home(), config));
-        let secrets = Arc::new(Secrets::new(&state, &host));
+        let secrets = Arc::new(Secrets::new(&root, &state, &host));
         let (clients, load_cache, limiters) = (Arc::default(), Mutex::default(), Mutex::default());
         let packs = Mutex::default();
         Loader {
@@ -219,7 +191,9 @@ impl Loader {
         let found = walk::tool_files(&self.root);
         let mut loaded =
             load_cache.load(&self.root, found, changes, |file, recorder| self.read_file(file, recorder));
-        loaded.refuse_writable_code();
+        let folders = written::Folders { root: &self.root, home: self.host.home() };
+        // Before the tools can be called.
+        self.places.set_written(loaded.separate_code(&folders));
         loaded.add_prompts(self.load_packs(changes));
         // A limiter that no tool and no running call holds belongs to a removed tool.
         lock(&self.limiters).retain(|_, (_, limiter)| Arc::strong_count(limiter) > 1);

@@ -1,12 +1,13 @@
 //! The sandbox a tool asks for in its file: `sandbox:` in both formats, and `policy` of a manifest.
 
-use super::ToolReader;
 use super::tool_reader::FileContext;
+use super::written::FileUse;
+use super::{Loader, ToolReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use toolyard_formats::doc::{Fields, Node, Position, Value};
-use toolyard_protocol::Permissions;
+use toolyard_protocol::{GrantOrigin, Permissions};
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::grants::Refusal;
 use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
@@ -102,6 +103,16 @@ impl ToolReader<'_> {
         None
     }
 
+    /// A loopback address is not an identity, and a tool with the whole network has all of them.
+    pub fn remark_on_network(&self, level: SandboxLevel, notes: &mut Vec<String>) {
+        let network = &self.shared.sandbox_request.network;
+        if level > SandboxLevel::None && matches!(network, NetworkPolicy::Allow) {
+            let what = "it can reach every port of this machine, also Toolyard's own: there it is a caller without the \
+                        token ('network: allow')";
+            notes.push(what.to_owned());
+        }
+    }
+
     /// Says which declared paths are missing, and which lie outside the yard.
     pub fn remark_on_grants(&self, warnings: &mut Vec<String>, notes: &mut Vec<String>) {
         let root = &self.loader.root;
@@ -122,6 +133,32 @@ impl ToolReader<'_> {
     pub fn sandbox_builder(&self, level: SandboxLevel) -> SandboxBuilder {
         let (sandbox_request, places) = (self.shared.sandbox_request.clone(), self.loader.places.clone());
         SandboxBuilder { sandbox_request, level, places }
+    }
+
+    /// What the tool uses, to be compared with the other tools.
+    pub fn file_use(&self, words: Vec<String>, program: &Program, permissions: &Permissions) -> FileUse {
+        // Only a tool without a sandbox has no network policy.
+        let is_confined = !permissions.network.is_empty();
+        let Loader { root, host, .. } = self.loader;
+        let found = match program {
+            Program::Named(name) => host.program(name, root),
+            Program::Resolved { path, .. } => Some(path.clone()),
+            Program::Prepared(_) => None,
+        };
+        let real = found.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
+        // In the sandbox a program of the yard is seen like any other file of it.
+        let is_shown = |path: &PathBuf| !is_confined || !path.starts_with(root);
+        let parts = permissions.files.iter().filter(|grant| grant.origin == GrantOrigin::Program);
+        let parts = parts.map(|grant| PathBuf::from(&grant.path));
+        let parts = found.into_iter().chain(real).filter(is_shown).chain(parts).collect();
+        let request = &self.shared.sandbox_request;
+        let place = |path: &PathBuf| root.join(path).components().collect();
+        let list = |paths: &[PathBuf]| match is_confined {
+            true => paths.iter().map(place).collect(),
+            false => Vec::new(),
+        };
+        let (read, write) = (list(&request.read), list(&request.write));
+        FileUse { source: self.file.source.clone(), is_confined, read, write, words, parts }
     }
 
     /// What a run would get now.

@@ -152,6 +152,7 @@ impl ToolReader<'_> {
         let Loader { root, host, launcher, .. } = self.loader;
         self.reject_templated_code(fields, &process)?;
         self.reject_duplicate_variable(fields)?;
+        let words = words(&process);
         let (level, mut notes) = self.sandbox_level(fields)?;
         let sandbox = protocol_sandbox(level);
         let arguments = match program_name(&process.program) {
@@ -175,9 +176,11 @@ impl ToolReader<'_> {
                 .map(|name| format!("the variable '{name}' is to be passed on but is not set")),
         );
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
+        self.remark_on_network(level, &mut notes);
         self.remark_on_grants(&mut warnings, &mut notes);
         let sandbox_builder = self.sandbox_builder(level);
         let permissions = self.permissions(&sandbox_builder, &process.program);
+        let file_use = self.file_use(words, &process.program, &permissions);
         let runner = Box::new(CommandRunner {
             launcher: launcher.clone(),
             host: host.clone(),
@@ -190,7 +193,7 @@ impl ToolReader<'_> {
             contract: process.contract,
             sandbox_builder,
         });
-        Some(Runnable { runner, files, warnings, notes, sandbox, permissions })
+        Some(Runnable { runner, files, warnings, notes, sandbox, permissions, file_use })
     }
 
     /// The arguments as templates, and the files of the yard among them.
@@ -338,15 +341,20 @@ impl ToolReader<'_> {
         };
         let [input, output] = parts.schemas;
         let mut files = runnable.files;
-        files.extend([&input, &output].into_iter().flatten().flat_map(|schema| schema.files.iter().cloned()));
         let root = &self.loader.root;
+        let mut file_use = runnable.file_use;
+        for schema in [&input, &output].into_iter().flatten().flat_map(|schema| &schema.files) {
+            file_use.parts.push(root.join(schema));
+            files.push(schema.clone());
+        }
         files.iter().for_each(|file| self.track(file));
         let digest = digest::digest(self.bytes, root, &files, |path| self.recorder.missing(path));
         let digest = digest.map_err(|error| {
             let hint = "keep large data in a folder of its own, apart from code";
             vec![Problem::new(position, error.to_string()).hint(hint)]
         })?;
-        let content = Content { root: root.clone(), manifest: self.file.path.clone(), files, digest };
+        let manifest = self.file.path.clone();
+        let content = Content { root: root.clone(), manifest, files, digest, file_use };
         let inputs = Arc::new(Inputs::new(self.recorder.take(), Some(content)));
         let split = |schema: Option<Compiled>| {
             schema.map_or((None, None), |schema| (Some(schema.text), Some(schema.check)))
@@ -382,6 +390,12 @@ impl ToolReader<'_> {
             notes: runnable.notes,
         })
     }
+}
+
+/// The program and its arguments, without our own text.
+fn words(process: &ProcessSpec<'_>) -> Vec<String> {
+    let arguments = process.arguments.iter().map(|(text, _)| *text).filter(|text| !kinds::is_own_text(text));
+    std::iter::once(program_name(&process.program)).chain(arguments).map(str::to_owned).collect()
 }
 
 /// The program as the tool file names it; an environment is one of Python.

@@ -77,6 +77,7 @@ pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Box<Res
         let status = match error {
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            BodyError::Broken => StatusCode::BAD_REQUEST,
         };
         Box::new(refuse(status, &error.message(limit)))
     })

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolyard_engine::stores::NewAnnotation;
-use toolyard_protocol::{Annotations, Context, Error, Id, Request, Timing, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Id, Request, Timing, Tool, Violation};
 
 pub struct Add(pub Arc<Services>);
 
@@ -45,6 +45,7 @@ impl Tool for Add {
     const DESCRIPTION: &'static str = "Adds a message to an artifact, with its source and vibe.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
 
     async fn run(&self, request: AddRequest, _: Context<'_>) -> Result<AddResponse, Error> {
         let AddRequest { artifact_id, message, source, vibe } = request;

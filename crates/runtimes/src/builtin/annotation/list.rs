@@ -6,7 +6,7 @@ use crate::builtin::validate::Limit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
-use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Id, Request, Tool, Violation};
 
 pub struct List(pub Arc<Services>);
 
@@ -31,6 +31,7 @@ impl Tool for List {
     const TITLE: &'static str = "List annotations";
     const DESCRIPTION: &'static str = "Lists the annotations of one artifact, oldest first.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {

@@ -6,7 +6,7 @@ use crate::builtin::validate::{self, Limit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
-use toolyard_protocol::{Annotations, Context, Error, Request, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Request, Tool, Violation};
 
 pub struct Search(pub Arc<Services>);
 
@@ -37,6 +37,7 @@ impl Tool for Search {
     const DESCRIPTION: &'static str =
         "Finds annotations that contain every word of the query, case-insensitively, newest first.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: SearchRequest, _: Context<'_>) -> Result<AnnotationPage, Error> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use toolyard_engine::stores::Lineage;
-use toolyard_protocol::{Annotations, Context, Error, Hash, Id, Request, Timing, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Hash, Id, Request, Timing, Tool, Violation};
 use toolyard_wire::typed::AnyJson;
 
 pub struct Create(pub Arc<Services>);
@@ -63,6 +63,7 @@ impl Tool for Create {
          have several artifacts.";
     const TIMING: Timing = Timing::AsyncShort;
     const ANNOTATIONS: Annotations = Annotations::ADDITIVE;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
     const INPUT: usize = 256 << 10;
 
     async fn run(&self, request: CreateRequest, _: Context<'_>) -> Result<ArtifactCreated, Error> {

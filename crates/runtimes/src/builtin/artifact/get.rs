@@ -5,7 +5,7 @@ use crate::builtin::Services;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
-use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Id, Request, Tool};
 
 pub struct Get(pub Arc<Services>);
 
@@ -24,6 +24,7 @@ impl Tool for Get {
     const TITLE: &'static str = "Get an artifact";
     const DESCRIPTION: &'static str = "Returns one artifact: content hash, type, tags, origin and metadata.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
 
     async fn run(&self, request: GetRequest, _: Context<'_>) -> Result<ArtifactInfo, Error> {
         let found = self.0.stores()?.artifacts.get(request.id).await?;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolyard_engine::stores::ArtifactFilter;
-use toolyard_protocol::{Annotations, Context, Error, Id, Request, Tool, Violation};
+use toolyard_protocol::{Annotations, Context, Error, Guarded, Id, Request, Tool, Violation};
 
 pub struct List(pub Arc<Services>);
 
@@ -45,6 +45,7 @@ impl Tool for List {
     const TITLE: &'static str = "List artifacts";
     const DESCRIPTION: &'static str = "Lists artifacts, newest first, optionally by tag or creator.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
     const OUTPUT: usize = 16 << 20;
 
     async fn run(&self, request: ListRequest, _: Context<'_>) -> Result<ListResponse, Error> {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use toolyard_engine::stores::{Artifact, ArtifactFilter, GraphNode, GraphNodeFilter};
 use toolyard_protocol::text::escape_control;
-use toolyard_protocol::{Annotations, Context as Run, Error, Request, Timestamp, Tool, Violation};
+use toolyard_protocol::{Annotations, Context as Run, Error, Guarded, Request, Timestamp, Tool, Violation};
 
 pub struct Context(pub Arc<Services>);
 
@@ -73,6 +73,7 @@ impl Tool for Context {
     const DESCRIPTION: &'static str =
         "Describes recent artifacts, their annotations and the identities of the graph, as text for a model.";
     const ANNOTATIONS: Annotations = Annotations::READ_ONLY;
+    const GUARDED: Option<Guarded> = Some(Guarded::Artifacts);
     const OUTPUT: usize = 4 << 20;
 
     async fn run(&self, request: ContextRequest, _: Run<'_>) -> Result<ContextResponse, Error> {

@@ -57,7 +57,11 @@ impl Yard {
 
     /// A yard without the planted secret.
     pub fn without_secret() -> Yard {
-        let mut yard = Yard::new();
+        Yard::of_without_secret(RunAs::CurrentUser)
+    }
+
+    pub fn of_without_secret(run_as: RunAs) -> Yard {
+        let mut yard = Yard::of(run_as);
         yard.variables.clear();
         yard
     }
@@ -195,8 +199,8 @@ impl Yard {
         ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A copy for a user who cannot access the build folder.
-    fn program(&self) -> PathBuf {
+    /// The program under test, or a copy for a user who cannot access the build folder.
+    pub fn program(&self) -> PathBuf {
         let built = toolyard_path();
         let open = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0);
         if self.run_as == RunAs::CurrentUser || built.ancestors().all(open) {

@@ -1,4 +1,4 @@
-//! `artifact://ID`: the content of an artifact.
+//! `artifact://ID`: the content of an artifact, for the owner of the yard.
 
 use super::{BuiltinScheme, OnChange, PAGE_SIZE, TypedBody, WatchFuture};
 use crate::resources::mime;
@@ -24,9 +24,12 @@ impl BuiltinScheme for Artifacts {
     fn list<'a>(
         &'a self,
         cursor: Option<&'a str>,
-        _: RequestContext<'a>,
+        context: RequestContext<'a>,
     ) -> RequestFuture<'a, Vec<Resource>> {
         Box::pin(async move {
+            if !context.identity.is_owner() {
+                return Ok(Vec::new());
+            }
             let before = cursor.map(|cursor| Id::parse(cursor).ok_or_else(unknown_cursor)).transpose()?;
             let filter = ArtifactFilter { before, limit: PAGE_SIZE, ..ArtifactFilter::default() };
             let found = self.services.stores()?.artifacts.list(filter).await?;
@@ -34,9 +37,9 @@ impl BuiltinScheme for Artifacts {
         })
     }
 
-    fn read<'a>(&'a self, id: &'a str, _: RequestContext<'a>) -> RequestFuture<'a, Option<TypedBody>> {
+    fn read<'a>(&'a self, id: &'a str, context: RequestContext<'a>) -> RequestFuture<'a, Option<TypedBody>> {
         Box::pin(async move {
-            let Some(id) = Id::parse(id) else { return Ok(None) };
+            let Some(id) = Id::parse(id).filter(|_| context.identity.is_owner()) else { return Ok(None) };
             let stores = self.services.stores()?;
             let Some(artifact) = stores.artifacts.get(id).await? else { return Ok(None) };
             let hash = Hash::parse(&artifact.hash).ok_or_else(|| {
