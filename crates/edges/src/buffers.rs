@@ -1,4 +1,4 @@
-//! Bytes that wait until clients read them, of all sessions and connections together.
+//! Bytes that wait until clients read them, of all sessions and connections together, and the connections themselves.
 //!
 //! At the bound, results that are kept for resumption go first, the oldest first. Then the clients that have read
 //! nothing for longest are disconnected. The client that was active last is spared, so that one large message can
@@ -14,6 +14,9 @@ use tracing::warn;
 /// After the bound was reached, this part of it is free again, so that holders are not searched for every message.
 const FREED_PART: usize = 8;
 
+/// What an HTTP connection with one call takes, measured. Connections leave at least a quarter of the bound to responses.
+const CONNECTION: usize = 32 << 10;
+
 /// A client that has read nothing for this long is disconnected when a response waits for space.
 const STALLED: Duration = Duration::from_secs(1);
 /// How long to wait before stalled clients are looked for again.
@@ -22,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Buffers {
     max: usize,
     used: AtomicUsize,
+    connections: AtomicUsize,
     table: Mutex<Table>,
     /// Held by the task that makes room.
     making_room: Mutex<()>,
@@ -65,6 +69,15 @@ impl Drop for Space {
     }
 }
 
+/// An open connection, until it is dropped.
+pub(crate) struct CountedConnection(Arc<Buffers>);
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The bytes of one holder. Dropping it gives them back.
 pub(crate) struct Share {
     buffers: Arc<Buffers>,
@@ -77,10 +90,16 @@ impl Buffers {
         Arc::new(Buffers {
             max,
             used: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
             table: Mutex::default(),
             making_room: Mutex::default(),
             freed: Notify::new(),
         })
+    }
+
+    pub fn connect(self: &Arc<Self>) -> CountedConnection {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        CountedConnection(self.clone())
     }
 
     pub fn register(self: &Arc<Self>, holder: Weak<dyn Holder>) -> Share {
@@ -97,7 +116,7 @@ impl Buffers {
         loop {
             let freed = self.freed.notified();
             let fits = |used: usize| {
-                (used == 0 || used + bytes <= self.max - self.max / FREED_PART).then_some(used + bytes)
+                (used == 0 || used + bytes <= self.goal()).then_some(used + bytes)
             };
             if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
                 return Space { buffers: self.clone(), bytes };
@@ -110,7 +129,7 @@ impl Buffers {
 
     /// Frees bytes while there are too many. No lock of a holder may be held.
     pub fn make_room(&self) {
-        if self.used.load(Ordering::Relaxed) > self.max {
+        if self.used.load(Ordering::Relaxed) > self.limit() {
             self.release_while(0, Duration::ZERO);
         }
     }
@@ -119,7 +138,7 @@ impl Buffers {
     fn release_while(&self, bytes: usize, stalled: Duration) {
         // Another task is making room already.
         let Ok(_making) = self.making_room.try_lock() else { return };
-        let goal = (self.max - self.max / FREED_PART).saturating_sub(bytes);
+        let goal = self.goal().saturating_sub(bytes);
         let mut over = self.used.load(Ordering::Relaxed).saturating_sub(goal);
         let (mut kept, mut disconnected) = (0, 0);
         for (held, holder) in self.by_age() {
@@ -138,10 +157,21 @@ impl Buffers {
             }
         }
         if disconnected > 0 {
-            let most = self.max;
             warn!(target: crate::server::TARGET, kept, disconnected,
-                "max_buffered_bytes ({most}) reached: results kept for resumption were dropped, slow clients disconnected");
+                "max_buffered_bytes reached: results kept for resumption were dropped, slow clients disconnected");
         }
+    }
+
+    /// What the connections leave for responses.
+    fn limit(&self) -> usize {
+        let connections = self.connections.load(Ordering::Relaxed).saturating_mul(CONNECTION);
+        self.max.saturating_sub(connections).max(self.max / 4)
+    }
+
+    /// What may be used while a response waits for space.
+    fn goal(&self) -> usize {
+        let limit = self.limit();
+        limit - limit / FREED_PART
     }
 
     /// Those to be released first come first; the client that read last is left out.
