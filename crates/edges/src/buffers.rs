@@ -14,8 +14,10 @@ use tracing::warn;
 /// After the bound was reached, this part of it is free again, so that holders are not searched for every message.
 const FREED_PART: usize = 8;
 
-/// What an HTTP connection with one call takes, measured. Connections leave at least a quarter of the bound to responses.
-const CONNECTION: usize = 32 << 10;
+/// What an HTTP connection with one call takes, measured: 30 KB, and the allocator's share.
+const CONNECTION: usize = 40 << 10;
+/// However many connections there are, responses get this part of the bound.
+const LEAST_PART: usize = 8;
 
 /// A client that has read nothing for this long is disconnected when a response waits for space.
 const STALLED: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Buffers {
     max: usize,
     used: AtomicUsize,
+    /// The part of `used` that clients hold who are being disconnected.
+    leaving: AtomicUsize,
     connections: AtomicUsize,
     table: Mutex<Table>,
     /// Held by the task that makes room.
@@ -43,7 +47,7 @@ pub(crate) trait Holder: Send + Sync {
     /// `None` while it holds nothing that can be freed.
     fn held(&self) -> Option<Held>;
 
-    /// Frees the bytes; a client that is reading them is disconnected.
+    /// Frees the bytes; a client that is reading them is disconnected. It is not asked again.
     fn release(&self);
 }
 
@@ -83,6 +87,7 @@ pub(crate) struct Share {
     buffers: Arc<Buffers>,
     key: u64,
     bytes: AtomicUsize,
+    leaving: AtomicUsize,
 }
 
 impl Buffers {
@@ -90,6 +95,7 @@ impl Buffers {
         Arc::new(Buffers {
             max,
             used: AtomicUsize::new(0),
+            leaving: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             table: Mutex::default(),
             making_room: Mutex::default(),
@@ -107,7 +113,7 @@ impl Buffers {
         table.next += 1;
         let key = table.next;
         table.holders.insert(key, holder);
-        Share { buffers: self.clone(), key, bytes: AtomicUsize::new(0) }
+        Share { buffers: self.clone(), key, bytes: AtomicUsize::new(0), leaving: AtomicUsize::new(0) }
     }
 
     /// Space for a response that is about to be written: waits while there is none. Many calls may end at once, faster
@@ -139,7 +145,8 @@ impl Buffers {
         // Another task is making room already.
         let Ok(_making) = self.making_room.try_lock() else { return };
         let goal = self.goal().saturating_sub(bytes);
-        let mut over = self.used.load(Ordering::Relaxed).saturating_sub(goal);
+        let staying = self.used.load(Ordering::Relaxed).saturating_sub(self.leaving.load(Ordering::Relaxed));
+        let mut over = staying.saturating_sub(goal);
         let (mut kept, mut disconnected) = (0, 0);
         for (held, holder) in self.by_age() {
             if over == 0 {
@@ -165,7 +172,7 @@ impl Buffers {
     /// What the connections leave for responses.
     fn limit(&self) -> usize {
         let connections = self.connections.load(Ordering::Relaxed).saturating_mul(CONNECTION);
-        self.max.saturating_sub(connections).max(self.max / 4)
+        self.max.saturating_sub(connections).max(self.max / LEAST_PART)
     }
 
     /// What may be used while a response waits for space.
@@ -199,6 +206,18 @@ impl Share {
             self.buffers.used.fetch_sub(before - bytes, Ordering::Relaxed);
             self.buffers.freed.notify_waiters();
         }
+        self.set_leaving(bytes.min(self.leaving.load(Ordering::Relaxed)));
+    }
+
+    /// The client is being disconnected: its bytes count until its connection has dropped them.
+    pub fn leave(&self) {
+        self.set_leaving(self.bytes.load(Ordering::Relaxed));
+    }
+
+    fn set_leaving(&self, bytes: usize) {
+        let before = self.leaving.swap(bytes, Ordering::Relaxed);
+        self.buffers.leaving.fetch_add(bytes, Ordering::Relaxed);
+        self.buffers.leaving.fetch_sub(before, Ordering::Relaxed);
     }
 
     pub fn make_room(&self) {
