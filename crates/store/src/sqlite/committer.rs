@@ -18,6 +18,9 @@ use toolyard_engine::stores::StoreError;
 /// How long to wait for the write lock of another process before the group fails.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A sync that takes less is no reason to switch threads.
+const FAST_SYNC: Duration = Duration::from_micros(50);
+
 /// WAL size that forces a checkpoint that waits for readers; else overlapping readers let the WAL grow.
 const WAL_MAX: u64 = 64 << 20;
 
@@ -35,6 +38,10 @@ pub struct Committer {
     synced: bool,
     /// Whether it may wait for the lock of another process.
     may_wait: bool,
+    /// How long the last synced commit took.
+    last_sync: Duration,
+    /// Several callers write at the same time, so that groups are worth it.
+    pub has_concurrent_writes: bool,
 }
 
 /// What a [`Committer`] shares with its database.
@@ -75,6 +82,8 @@ impl Committer {
             wal: wal.into(),
             synced: true,
             may_wait: true,
+            last_sync: Duration::MAX,
+            has_concurrent_writes: false,
         };
         committer.watch_wal()?;
         Ok(committer)
@@ -84,9 +93,10 @@ impl Committer {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether a caller may commit on its own thread.
-    pub fn is_free(&self) -> bool {
-        !self.is_stopped() && !self.faults.is_held()
+    /// Whether a caller may commit on its own thread, which a sync must not block.
+    pub fn is_free(&self, synced: bool) -> bool {
+        let is_fast = !synced || (self.last_sync < FAST_SYNC && !self.has_concurrent_writes);
+        is_fast && !self.is_stopped() && !self.faults.is_held()
     }
 
     pub fn stop(&mut self) {
@@ -140,18 +150,19 @@ impl Committer {
         let taken = since.elapsed();
         self.newest.commit();
         if synced {
+            self.last_sync = taken;
             self.crash_point(AFTER_SYNC)?;
         }
         Ok(taken)
     }
 
-    /// Commits one write, which is not synced, on the thread of its caller, and answers it. Returns it when another
-    /// process holds the lock: the caller's thread must not wait.
-    pub fn commit_here(&mut self, change: Box<dyn WriteOp>) -> Option<Box<dyn WriteOp>> {
+    /// Commits one write on the thread of its caller, and answers it. Returns it when another process holds the lock:
+    /// the caller's thread must not wait.
+    pub fn commit_here(&mut self, change: Box<dyn WriteOp>, synced: bool) -> Option<Box<dyn WriteOp>> {
         let mut group = [change];
         let _ = self.connection.busy_timeout(Duration::ZERO);
         self.may_wait = false;
-        let committed = self.commit(&mut group, false);
+        let committed = self.commit(&mut group, synced);
         let committed = committed.and_then(|_| self.crash_point(AFTER_COMMIT));
         self.may_wait = true;
         let _ = self.connection.busy_timeout(BUSY_TIMEOUT);

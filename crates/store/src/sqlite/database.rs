@@ -104,32 +104,33 @@ impl Database {
         self.submit(durability, true, change).await
     }
 
-    /// [`Database::write_checked`] for a small change that need not be synced. While no other write waits, it runs on
-    /// the caller's thread: two switches of threads would cost as much as the change.
+    /// [`Database::write_checked`] for a small change. While no other write waits, and a sync is fast, it runs on the
+    /// caller's thread: two switches of threads would cost as much as the change.
     pub async fn write_small<T: Send + 'static>(
         &self,
+        durability: Durability,
         change: impl FnOnce(&Connection) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let write = Box::new(writer::TypedWrite::new(change, true, reply));
-        if let Some(write) = self.write_here(write) {
-            self.send(WriteRequest::Write(Durability::Written, write)).await?;
+        if let Some(write) = self.write_here(write, durability == Durability::Synced) {
+            self.send(WriteRequest::Write(durability, write)).await?;
         }
         answer.await.map_err(|_| StoreError::Stopped)?
     }
 
     /// Returns the write if it must wait.
-    fn write_here(&self, write: Box<dyn WriteOp>) -> Option<Box<dyn WriteOp>> {
+    fn write_here(&self, write: Box<dyn WriteOp>, synced: bool) -> Option<Box<dyn WriteOp>> {
         let Some(committer) = self.committer.upgrade() else { return Some(write) };
         let mut committer = match committer.try_lock() {
             Ok(committer) => committer,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Some(write),
         };
-        if !committer.is_free() || self.writer.capacity() < QUEUE_CAPACITY {
+        if !committer.is_free(synced) || self.writer.capacity() < QUEUE_CAPACITY {
             return Some(write);
         }
-        let left = committer.commit_here(write);
+        let left = committer.commit_here(write, synced);
         // A full queue has a write, which is followed by a checkpoint too.
         if committer.is_stopped() {
             let _ = self.writer.try_send(WriteRequest::Close);

@@ -157,9 +157,10 @@ impl Writer {
             Err(stop) => return Err(stop),
         }
         committer.checkpoint_if_due();
+        self.grouping.callers = group.len() + self.queue.len();
+        committer.has_concurrent_writes = self.grouping.callers > 1;
         // A caller that was answered may commit its next write itself.
         drop(committer);
-        self.grouping.callers = group.len() + self.queue.len();
         for (i, change) in group.into_iter().enumerate() {
             if i > 0 {
                 lock(&self.committer).crash_point(BETWEEN_ANSWERS)?;

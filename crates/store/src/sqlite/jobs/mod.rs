@@ -55,7 +55,7 @@ pub const DEATHS: &str = "
     CREATE INDEX job_cancel ON job (owner) WHERE cancel_requested = 1 AND state < 3;
 ";
 
-/// Outcomes up to this size are written on the caller's thread, if it can be at once.
+/// Arguments and outcomes up to this size are written on the caller's thread, if it can be at once.
 const SMALL: usize = 16 << 10;
 
 pub struct Jobs {
@@ -96,7 +96,13 @@ impl Jobs {
 
 impl JobStore for Jobs {
     fn create(&self, new: NewJob) -> StoreFuture<'_, Created> {
-        self.write(Durability::Synced, move |connection, effects| change::create(connection, effects, &new))
+        let effects = self.effects.clone();
+        let is_small = new.arguments.len() <= SMALL;
+        let create = move |connection: &Connection| change::create(connection, &effects, &new);
+        match is_small {
+            true => Box::pin(self.database.write_small(Durability::Synced, create)),
+            false => Box::pin(self.database.write_checked(Durability::Synced, create)),
+        }
     }
 
     fn start(&self, lease: Lease, now: Timestamp, durability: Durability) -> StoreFuture<'_, UpdateResult> {
@@ -119,9 +125,9 @@ impl JobStore for Jobs {
         let effects = self.effects.clone();
         let is_small = ending.outcome.as_ref().is_none_or(|outcome| outcome.len() <= SMALL);
         let end = move |connection: &Connection| change::finish(connection, &effects, lease, &ending);
-        match durability {
-            Durability::Written if is_small => Box::pin(self.database.write_small(end)),
-            _ => Box::pin(self.database.write_checked(durability, end)),
+        match is_small {
+            true => Box::pin(self.database.write_small(durability, end)),
+            false => Box::pin(self.database.write_checked(durability, end)),
         }
     }
 
