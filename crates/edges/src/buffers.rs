@@ -121,9 +121,7 @@ impl Buffers {
     pub async fn space(self: &Arc<Self>, bytes: usize) -> Space {
         loop {
             let freed = self.freed.notified();
-            let fits = |used: usize| {
-                (used == 0 || used + bytes <= self.goal()).then_some(used + bytes)
-            };
+            let fits = |used: usize| (used == 0 || used + bytes <= self.goal()).then_some(used + bytes);
             if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
                 return Space { buffers: self.clone(), bytes };
             }

@@ -218,7 +218,9 @@ impl CommandRunner {
             }
             ChildError::NoOutputMemory { stderr_tail } => Error::new(
                 ErrorKind::Busy,
-                format!("the output of '{name}' found no memory in time: too many results wait for their clients"),
+                format!(
+                    "the output of '{name}' found no memory in time: too many results wait for their clients"
+                ),
             )
             .hint("try again later, or raise [server] max_buffered_bytes")
             .with(|details| details.stderr = tail(&stderr_tail)),
