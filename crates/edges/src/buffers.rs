@@ -1,4 +1,4 @@
-//! Bytes that wait until clients read them, of all sessions and connections together.
+//! Bytes that wait until clients read them, of all sessions and connections together, and the connections themselves.
 //!
 //! At the bound, results that are kept for resumption go first, the oldest first. Then the clients that have read
 //! nothing for longest are disconnected. The client that was active last is spared, so that one large message can
@@ -14,6 +14,11 @@ use tracing::warn;
 /// After the bound was reached, this part of it is free again, so that holders are not searched for every message.
 const FREED_PART: usize = 8;
 
+/// What an HTTP connection with one call takes, measured: 30 KB, and the allocator's share.
+const CONNECTION: usize = 40 << 10;
+/// However many connections there are, responses get this part of the bound.
+const LEAST_PART: usize = 8;
+
 /// A client that has read nothing for this long is disconnected when a response waits for space.
 const STALLED: Duration = Duration::from_secs(1);
 /// How long to wait before stalled clients are looked for again.
@@ -22,6 +27,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Buffers {
     max: usize,
     used: AtomicUsize,
+    /// The part of `used` that clients hold who are being disconnected.
+    leaving: AtomicUsize,
+    connections: AtomicUsize,
     table: Mutex<Table>,
     /// Held by the task that makes room.
     making_room: Mutex<()>,
@@ -39,7 +47,7 @@ pub(crate) trait Holder: Send + Sync {
     /// `None` while it holds nothing that can be freed.
     fn held(&self) -> Option<Held>;
 
-    /// Frees the bytes; a client that is reading them is disconnected.
+    /// Frees the bytes; a client that is reading them is disconnected. It is not asked again.
     fn release(&self);
 }
 
@@ -65,11 +73,21 @@ impl Drop for Space {
     }
 }
 
+/// An open connection, until it is dropped.
+pub(crate) struct CountedConnection(Arc<Buffers>);
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The bytes of one holder. Dropping it gives them back.
 pub(crate) struct Share {
     buffers: Arc<Buffers>,
     key: u64,
     bytes: AtomicUsize,
+    leaving: AtomicUsize,
 }
 
 impl Buffers {
@@ -77,10 +95,17 @@ impl Buffers {
         Arc::new(Buffers {
             max,
             used: AtomicUsize::new(0),
+            leaving: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
             table: Mutex::default(),
             making_room: Mutex::default(),
             freed: Notify::new(),
         })
+    }
+
+    pub fn connect(self: &Arc<Self>) -> CountedConnection {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        CountedConnection(self.clone())
     }
 
     pub fn register(self: &Arc<Self>, holder: Weak<dyn Holder>) -> Share {
@@ -88,7 +113,7 @@ impl Buffers {
         table.next += 1;
         let key = table.next;
         table.holders.insert(key, holder);
-        Share { buffers: self.clone(), key, bytes: AtomicUsize::new(0) }
+        Share { buffers: self.clone(), key, bytes: AtomicUsize::new(0), leaving: AtomicUsize::new(0) }
     }
 
     /// Space for a response that is about to be written: waits while there is none. Many calls may end at once, faster
@@ -96,9 +121,7 @@ impl Buffers {
     pub async fn space(self: &Arc<Self>, bytes: usize) -> Space {
         loop {
             let freed = self.freed.notified();
-            let fits = |used: usize| {
-                (used == 0 || used + bytes <= self.max - self.max / FREED_PART).then_some(used + bytes)
-            };
+            let fits = |used: usize| (used == 0 || used + bytes <= self.goal()).then_some(used + bytes);
             if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
                 return Space { buffers: self.clone(), bytes };
             }
@@ -110,7 +133,7 @@ impl Buffers {
 
     /// Frees bytes while there are too many. No lock of a holder may be held.
     pub fn make_room(&self) {
-        if self.used.load(Ordering::Relaxed) > self.max {
+        if self.used.load(Ordering::Relaxed) > self.limit() {
             self.release_while(0, Duration::ZERO);
         }
     }
@@ -119,8 +142,9 @@ impl Buffers {
     fn release_while(&self, bytes: usize, stalled: Duration) {
         // Another task is making room already.
         let Ok(_making) = self.making_room.try_lock() else { return };
-        let goal = (self.max - self.max / FREED_PART).saturating_sub(bytes);
-        let mut over = self.used.load(Ordering::Relaxed).saturating_sub(goal);
+        let goal = self.goal().saturating_sub(bytes);
+        let staying = self.used.load(Ordering::Relaxed).saturating_sub(self.leaving.load(Ordering::Relaxed));
+        let mut over = staying.saturating_sub(goal);
         let (mut kept, mut disconnected) = (0, 0);
         for (held, holder) in self.by_age() {
             if over == 0 {
@@ -138,10 +162,21 @@ impl Buffers {
             }
         }
         if disconnected > 0 {
-            let most = self.max;
             warn!(target: crate::server::TARGET, kept, disconnected,
-                "max_buffered_bytes ({most}) reached: results kept for resumption were dropped, slow clients disconnected");
+                "max_buffered_bytes reached: results kept for resumption were dropped, slow clients disconnected");
         }
+    }
+
+    /// What the connections leave for responses.
+    fn limit(&self) -> usize {
+        let connections = self.connections.load(Ordering::Relaxed).saturating_mul(CONNECTION);
+        self.max.saturating_sub(connections).max(self.max / LEAST_PART)
+    }
+
+    /// What may be used while a response waits for space.
+    fn goal(&self) -> usize {
+        let limit = self.limit();
+        limit - limit / FREED_PART
     }
 
     /// Those to be released first come first; the client that read last is left out.
@@ -169,6 +204,18 @@ impl Share {
             self.buffers.used.fetch_sub(before - bytes, Ordering::Relaxed);
             self.buffers.freed.notify_waiters();
         }
+        self.set_leaving(bytes.min(self.leaving.load(Ordering::Relaxed)));
+    }
+
+    /// The client is being disconnected: its bytes count until its connection has dropped them.
+    pub fn leave(&self) {
+        self.set_leaving(self.bytes.load(Ordering::Relaxed));
+    }
+
+    fn set_leaving(&self, bytes: usize) {
+        let before = self.leaving.swap(bytes, Ordering::Relaxed);
+        self.buffers.leaving.fetch_add(bytes, Ordering::Relaxed);
+        self.buffers.leaving.fetch_sub(before, Ordering::Relaxed);
     }
 
     pub fn make_room(&self) {

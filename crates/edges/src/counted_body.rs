@@ -124,9 +124,7 @@ impl Reader {
         let mut state = self.state();
         change(&mut state);
         state.since = Instant::now();
-        if !state.released {
-            self.share.set(state.bytes);
-        }
+        self.share.set(state.bytes);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -144,7 +142,7 @@ impl Holder for Reader {
     fn release(&self) {
         let mut state = self.state();
         state.released = true;
-        self.share.set(0);
+        self.share.leave();
         drop(state);
         self.connection.disconnect("it reads too slowly, and max_buffered_bytes is reached");
     }

@@ -27,9 +27,13 @@ pub enum BodyError {
     Broken,
 }
 
+/// A smaller body is copied: as part of the connection's buffer, it would keep all of it in memory.
+const COPIED: usize = 4096;
+
 /// Stops reading at the limit.
 pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, BodyError> {
     match with_timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Some(Ok(body)) if body.len() < COPIED => Ok(Bytes::copy_from_slice(&body)),
         Some(Ok(body)) => Ok(body),
         Some(Err(error)) if is_from_connection(&error) => Err(BodyError::Broken),
         Some(Err(_)) => Err(BodyError::TooLarge),

@@ -290,6 +290,7 @@ async fn connection(
     mut stopped: watch::Receiver<bool>,
 ) {
     let (options, upgrade_slot) = (http_service.app.options.clone(), UpgradeSlot::default());
+    let _counted = http_service.app.mcp.buffers().connect();
     // Otherwise a small response waits for the client's delayed acknowledgement (40 ms).
     let _ = stream.set_nodelay(true);
     set_tcp_user_timeout(&stream, options.stalled);
@@ -327,7 +328,8 @@ async fn connection(
         // Leaves time for the closing handshake before the remaining connections are aborted.
         let drain = options.drain * 3 / 4;
         let timeouts = WebSocketTimeouts { ping: options.ping, stalled: options.stalled, drain };
-        mcp::serve_websocket(upgrade, options.max_body, timeouts).await;
+        // Boxed, because every connection would have to be large enough for it.
+        Box::pin(mcp::serve_websocket(upgrade, options.max_body, timeouts)).await;
     }
 }
 

@@ -7,7 +7,6 @@ use crate::sandbox_builder::SandboxBuilder;
 use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
 use crate::uv::UvEnvironment;
-use bytes::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -190,7 +189,7 @@ impl CommandRunner {
         let Finished { stdout, stderr_tail, exit, sandbox, .. } = finished;
         let stderr_tail = self.secrets.redact_tail(stderr_tail);
         let failed = !exit.is_success();
-        let mut outcome = match child_io::read(self.contract, Bytes::from(stdout)) {
+        let mut outcome = match child_io::read(self.contract, stdout) {
             Ok(answer) if !failed || answer.outcome.error().is_some() => answer.outcome,
             Err(error) if !failed => return Err(error.with(|details| details.stderr = tail(&stderr_tail))),
             _ => return Err(exit_error(&exit.to_string(), &stderr_tail)),
@@ -217,6 +216,14 @@ impl CommandRunner {
                 .hint("raise 'timeoutMs' in the tool's file if it needs longer")
                 .with(|details| details.stderr = tail(&stderr_tail))
             }
+            ChildError::NoOutputMemory { stderr_tail } => Error::new(
+                ErrorKind::Busy,
+                format!(
+                    "the output of '{name}' found no memory in time: too many results wait for their clients"
+                ),
+            )
+            .hint("try again later, or raise [server] max_buffered_bytes")
+            .with(|details| details.stderr = tail(&stderr_tail)),
             ChildError::OutputOverCap { cap, stderr_tail } => Error::new(
                 ErrorKind::OutputTooLarge,
                 format!("'{name}' wrote more than {cap} bytes and was stopped"),

@@ -37,7 +37,7 @@ pub fn ask(lookup: Lookup<'_>, shim: &Path, arguments: &[&str]) -> Option<PathBu
         },
     };
     let finished = run(lookup, command)?;
-    let answer = String::from_utf8(finished.stdout).ok().filter(|_| finished.exit.is_success())?;
+    let answer = String::from_utf8(finished.stdout.into()).ok().filter(|_| finished.exit.is_success())?;
     Some(PathBuf::from(answer.trim()))
 }
 

@@ -189,7 +189,7 @@ impl UvEnvironment {
             Exchange { stdin: bytes::Bytes::new(), output_cap: MAX_OUTPUT, deadline, on_listener: None };
         let finished = self.launcher.run(&command, exchange).await.map_err(|error| error.to_string())?;
         if finished.exit.is_success() {
-            return String::from_utf8(finished.stdout).map_err(|_| "uv printed no UTF-8".to_owned());
+            return String::from_utf8(finished.stdout.into()).map_err(|_| "uv printed no UTF-8".to_owned());
         }
         let lines: Vec<&str> = finished.stderr_tail.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(4)..].join(" / ");

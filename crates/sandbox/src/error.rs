@@ -29,6 +29,8 @@ pub enum ChildError {
     ArgumentsTooLong,
     #[error("timed out; the program and its child processes were killed")]
     Timeout { stderr_tail: String },
+    #[error("its output found no memory in time; the program and its child processes were killed")]
+    NoOutputMemory { stderr_tail: String },
     #[error("more than {cap} bytes of output; the program and its child processes were killed")]
     OutputOverCap { cap: usize, stderr_tail: String },
     #[error("more than {limit} bytes of memory; the program and its child processes were killed")]

@@ -11,6 +11,7 @@ use super::input::Stdin;
 use super::launch_script::SystemView;
 use super::limits::{LimitExceeded, LimitMonitor};
 use super::output::{OverCap, Stderr, Stdout};
+use super::output_memory::OutputMemory;
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
 use super::start::{Admitted, open_channels};
@@ -29,6 +30,7 @@ pub struct Launcher {
     pub(super) system: Arc<SystemView>,
     pub(super) view_pool: Arc<ViewPool>,
     pub(super) permits: Arc<Semaphore>,
+    output_memory: OutputMemory,
     pub(super) reaper: Reaper,
 }
 
@@ -36,13 +38,15 @@ pub struct Launcher {
 pub struct Options {
     /// Concurrent children; further calls wait for a permit.
     pub max_live: usize,
+    /// Bytes of large outputs, of all children together; further ones wait.
+    pub output_memory: usize,
     /// Use exactly this level instead of the strongest available one.
     pub level: Option<TreeLevel>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_live: 256, level: None }
+        Options { max_live: 256, output_memory: 64 << 20, level: None }
     }
 }
 
@@ -72,7 +76,8 @@ impl Launcher {
         let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
         let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
         let (image, system, view_pool) = (Arc::new(image), Arc::new(system), Arc::default());
-        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits: Arc::new(permits), reaper })
+        let (permits, output_memory) = (Arc::new(permits), OutputMemory::new(options.output_memory));
+        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits, output_memory, reaper })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -82,6 +87,11 @@ impl Launcher {
     /// The strongest sandbox level this system supports, as probed at start.
     pub fn sandbox_level(&self) -> SandboxLevel {
         self.sandbox
+    }
+
+    /// The memory for large outputs, which other runners share.
+    pub fn output_memory(&self) -> &OutputMemory {
+        &self.output_memory
     }
 
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
@@ -106,7 +116,8 @@ impl Launcher {
         let deadline = Instant::from_std(exchange.deadline);
         let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
         let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
-        let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
+        let stdout = Stdout::new(ours.stdout, exchange.output_cap, &self.output_memory);
+        let mut stdout = stdout.map_err(ChildError::Spawn)?;
         let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
         let (mut tree, script) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
 
@@ -123,9 +134,13 @@ impl Launcher {
         let (exit, level) = self.exit_from_record(record, command, script.as_ref())?;
         let stderr_tail = stderr.finish();
         let sandbox = command.confinement.level;
-        match stdout.finish() {
+        let stdout = match time::timeout_at(deadline, stdout.finish()).await {
+            Ok(stdout) => stdout.map_err(KillReason::from),
+            Err(_) => Err(KillReason::OutputWaits),
+        };
+        match stdout {
             Ok(stdout) => Ok(Finished { stdout, stderr_tail, exit, level, sandbox }),
-            Err(over) => Err(KillReason::from(over).into_error(exchange.output_cap, stderr_tail)),
+            Err(reason) => Err(reason.into_error(exchange.output_cap, stderr_tail)),
         }
     }
 }
@@ -134,6 +149,8 @@ impl Launcher {
 #[derive(Debug)]
 pub enum KillReason {
     Deadline,
+    /// At the deadline, its output waits for memory.
+    OutputWaits,
     OverCap,
     LimitExceeded(LimitExceeded),
 }
@@ -142,6 +159,7 @@ impl KillReason {
     pub fn into_error(self, cap: usize, stderr_tail: String) -> ChildError {
         match self {
             KillReason::Deadline => ChildError::Timeout { stderr_tail },
+            KillReason::OutputWaits => ChildError::NoOutputMemory { stderr_tail },
             KillReason::OverCap => ChildError::OutputOverCap { cap, stderr_tail },
             KillReason::LimitExceeded(LimitExceeded::Memory(limit)) => {
                 ChildError::MemoryOverCap { limit, stderr_tail }
@@ -176,7 +194,9 @@ async fn pump_io(
     loop {
         tokio::select! {
             record = tree.wait() => return Ok(record),
-            () = &mut deadline => return Err(KillReason::Deadline),
+            () = &mut deadline => {
+                return Err(if stdout.is_waiting() { KillReason::OutputWaits } else { KillReason::Deadline });
+            }
             exceeded = monitor.exceeded() => return Err(KillReason::LimitExceeded(exceeded)),
             read = stdout.read(), if stdout.is_open() => read?,
             () = stderr.read(), if stderr.is_open() => {}

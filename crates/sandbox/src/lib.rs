@@ -14,6 +14,7 @@ mod launch_script;
 mod launcher;
 mod limits;
 mod output;
+mod output_memory;
 mod probe;
 pub mod proxy;
 mod reaper;
@@ -37,6 +38,7 @@ pub use address::is_public;
 pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
 pub use error::{ChildError, LauncherError};
 pub use launcher::{KillReason, Launcher, Options};
+pub use output_memory::{OutputMemory, OutputReservation};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
 pub use start::Admitted;
 
@@ -71,7 +73,7 @@ pub struct Exchange {
 /// The result of a program that exited by itself.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    pub stdout: Vec<u8>,
+    pub stdout: Bytes,
     /// The last lines of stderr, with control characters escaped.
     pub stderr_tail: String,
     pub exit: Exit,

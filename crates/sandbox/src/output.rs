@@ -9,6 +9,7 @@ use tokio::io::unix::AsyncFd;
 use toolyard_protocol::text::escape_control;
 
 use super::fds;
+use super::output_memory::{OutputMemory, OutputReservation, SMALL};
 
 /// Bytes and lines of stderr that are returned.
 const TAIL_BYTES: usize = 2048;
@@ -28,31 +29,47 @@ pub struct Stdout {
     pipe: PipeReader,
     bytes: Vec<u8>,
     cap: usize,
+    reservation: OutputReservation,
 }
 
 impl Stdout {
-    pub fn new(fd: OwnedFd, cap: usize) -> io::Result<Stdout> {
-        Ok(Stdout { pipe: PipeReader::new(fd)?, bytes: Vec::new(), cap })
+    pub fn new(fd: OwnedFd, cap: usize, memory: &OutputMemory) -> io::Result<Stdout> {
+        let reservation = OutputReservation::new(memory, cap);
+        Ok(Stdout { pipe: PipeReader::new(fd)?, bytes: Vec::new(), cap, reservation })
     }
 
     pub fn is_open(&self) -> bool {
         self.pipe.open
     }
 
+    /// Reads more, or waits for memory.
     pub async fn read(&mut self) -> Result<(), OverCap> {
-        // Reads one byte beyond the cap to detect longer output.
-        let max = self.cap.saturating_add(1) - self.bytes.len();
+        let max = self.room().await;
         self.pipe.read(&mut self.bytes, max).await;
         if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(()) }
     }
 
+    /// Whether the output waits for memory.
+    pub fn is_waiting(&self) -> bool {
+        self.reservation.is_waiting()
+    }
+
     /// Reads the rest of the pipe after the writers are dead.
-    pub fn finish(mut self) -> Result<Vec<u8>, OverCap> {
+    pub async fn finish(&mut self) -> Result<Bytes, OverCap> {
         while self.pipe.open && self.bytes.len() <= self.cap {
-            let max = self.cap.saturating_add(1) - self.bytes.len();
+            let max = self.room().await;
             self.pipe.try_read(&mut self.bytes, max);
         }
-        if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(self.bytes) }
+        if self.bytes.len() > self.cap {
+            return Err(OverCap);
+        }
+        Ok(self.reservation.hold(std::mem::take(&mut self.bytes)))
+    }
+
+    /// How much may be read: one byte beyond the cap, to detect longer output.
+    async fn room(&mut self) -> usize {
+        let held = self.bytes.len();
+        self.reservation.room(held).await.min(self.cap.saturating_add(1) - held)
     }
 }
 
@@ -66,12 +83,15 @@ pub struct Lines {
     cap: usize,
     /// Bytes that may still be read after the writers are dead.
     drain_left: usize,
+    /// For the line that is being read.
+    reservation: OutputReservation,
 }
 
 impl Lines {
-    pub fn new(fd: OwnedFd, cap: usize) -> io::Result<Lines> {
-        let pipe = PipeReader::new(fd)?;
-        Ok(Lines { pipe, bytes: Vec::new(), start: 0, scanned: 0, cap, drain_left: MAX_DRAIN_BYTES })
+    pub fn new(fd: OwnedFd, cap: usize, memory: &OutputMemory) -> io::Result<Lines> {
+        let (pipe, reservation) = (PipeReader::new(fd)?, OutputReservation::new(memory, cap));
+        let drain_left = MAX_DRAIN_BYTES;
+        Ok(Lines { pipe, bytes: Vec::new(), start: 0, scanned: 0, cap, drain_left, reservation })
     }
 
     pub fn is_open(&self) -> bool {
@@ -90,23 +110,38 @@ impl Lines {
                 return if self.bytes.len() > self.cap { Err(OverCap) } else { Ok(None) };
             }
         };
-        let line = &self.bytes[self.start..end];
-        if line.len() > self.cap {
+        if end - self.start > self.cap {
             return Err(OverCap);
         }
-        let line = Bytes::copy_from_slice(line);
+        let line = if end - self.start < SMALL {
+            Bytes::copy_from_slice(&self.bytes[self.start..end])
+        } else {
+            let rest = self.bytes.split_off(next);
+            let mut line = std::mem::replace(&mut self.bytes, rest);
+            line.truncate(end);
+            let line = self.reservation.hold(line).slice(self.start..);
+            (self.start, self.scanned) = (0, 0);
+            return Ok(Some(line));
+        };
         (self.start, self.scanned) = (next, next);
         Ok(Some(line))
     }
 
-    /// Reads more. To bound memory, call it only after [`Lines::next`] returned `None`.
+    /// Whether a line waits for memory.
+    pub fn is_waiting(&self) -> bool {
+        self.reservation.is_waiting()
+    }
+
+    /// Reads more, or waits for memory. To bound memory, call it only after [`Lines::next`] returned `None`.
     pub async fn fill(&mut self) {
-        self.pipe.read(&mut self.bytes, CHUNK).await;
+        let max = self.reservation.room(self.bytes.len()).await.min(CHUNK);
+        self.pipe.read(&mut self.bytes, max).await;
     }
 
     /// Reads more after the writers are dead; `false` at the end.
-    pub fn try_fill(&mut self) -> bool {
-        let max = CHUNK.min(self.drain_left);
+    pub async fn fill_rest(&mut self) -> bool {
+        let room = self.reservation.room(self.bytes.len()).await;
+        let max = CHUNK.min(self.drain_left).min(room);
         let n = if self.pipe.open && max > 0 { self.pipe.try_read(&mut self.bytes, max) } else { 0 };
         self.drain_left -= n;
         self.pipe.open = n > 0;

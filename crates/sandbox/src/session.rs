@@ -67,7 +67,7 @@ impl Launcher {
         let SessionOptions { stdin, line_cap, on_listener } = options;
         let (ours, theirs) = open_channels().map_err(ChildError::Spawn)?;
         let stdin = StdinQueue::new(ours.stdin, stdin).map_err(ChildError::Spawn)?;
-        let stdout = Lines::new(ours.stdout, line_cap).map_err(ChildError::Spawn)?;
+        let stdout = Lines::new(ours.stdout, line_cap, self.output_memory()).map_err(ChildError::Spawn)?;
         let stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
         let (tree, script) = self.start(command, admitted, ours.control, theirs, on_listener)?;
         let monitor = LimitMonitor::new(&command.confinement, tree.launcher());
@@ -94,7 +94,7 @@ impl ChildSession<'_> {
                 return Ok(Event::Line(line));
             }
             if self.record.is_some() {
-                if self.stdout.try_fill() {
+                if self.stdout.fill_rest().await {
                     continue;
                 }
                 // At the end of the pipe, a last line without line break counts as a line.
@@ -108,6 +108,11 @@ impl ChildSession<'_> {
                 () = self.stdin.write(), if self.stdin.has_pending() => {}
             }
         }
+    }
+
+    /// Why the session ends at its deadline.
+    pub fn deadline_reached(&self) -> KillReason {
+        if self.stdout.is_waiting() { KillReason::OutputWaits } else { KillReason::Deadline }
     }
 
     /// Queues bytes for the child's stdin.

@@ -22,7 +22,8 @@ use require::require;
 use rustix::io::FdFlags;
 use rustix::process::{getegid, geteuid};
 use toolyard_sandbox::{
-    ChildError, Command, Confinement, Exchange, Exit, Finished, Launcher, Options, TreeLevel,
+    ChildError, ChildSession, Command, Confinement, Event, Exchange, Exit, Finished, KillReason, Launcher,
+    Options, SessionOptions, TreeLevel,
 };
 
 /// Reached only by a hang.
@@ -156,7 +157,7 @@ async fn the_strongest_level_that_works_is_chosen() {
 async fn bytes_go_in_and_come_out() {
     for launcher in launchers() {
         let finished = finished(&launcher, &command("/bin/cat", &[]), "hello").await;
-        assert_eq!((finished.stdout.as_slice(), finished.exit), (&b"hello"[..], Exit::Code(0)));
+        assert_eq!((&finished.stdout[..], finished.exit), (&b"hello"[..], Exit::Code(0)));
         assert_eq!(finished.stderr_tail, "");
     }
 }
@@ -187,7 +188,7 @@ async fn a_tool_that_ignores_its_input_is_no_error() {
     let big = Bytes::from(vec![b'x'; 1 << 20]);
     for launcher in launchers() {
         for script in ["echo ok", "exec <&-; sleep 0.1; echo ok"] {
-            assert_eq!(finished(&launcher, &sh(script), big.clone()).await.stdout, b"ok\n");
+            assert_eq!(finished(&launcher, &sh(script), big.clone()).await.stdout, &b"ok\n"[..]);
         }
     }
 }
@@ -197,7 +198,7 @@ async fn a_flood_of_stderr_neither_blocks_nor_fills_memory() {
     for launcher in launchers() {
         let script = "i=0; while [ $i -lt 40000 ]; do echo noise $i; i=$((i+1)); done >&2; echo done";
         let finished = finished(&launcher, &sh(script), "").await;
-        assert_eq!(finished.stdout, b"done\n");
+        assert_eq!(finished.stdout, &b"done\n"[..]);
         assert!(finished.stderr_tail.ends_with("noise 39999"), "{}", finished.stderr_tail);
         assert_eq!(finished.stderr_tail.lines().count(), 20);
     }
@@ -218,10 +219,60 @@ async fn endless_output_is_cut_at_the_cap() {
 async fn output_of_exactly_the_cap_is_accepted_and_one_byte_more_is_not() {
     for launcher in launchers() {
         let exchange = |cap| Exchange { output_cap: cap, ..exchange("12345") };
-        assert_eq!(launcher.run(&command("/bin/cat", &[]), exchange(5)).await.unwrap().stdout, b"12345");
+        assert_eq!(launcher.run(&command("/bin/cat", &[]), exchange(5)).await.unwrap().stdout, &b"12345"[..]);
         let over = launcher.run(&command("/bin/cat", &[]), exchange(4)).await;
         assert!(matches!(over, Err(ChildError::OutputOverCap { cap: 4, .. })), "{over:?}");
     }
+}
+
+/// Prints a mebibyte.
+const LARGE: &str = "head -c 1048576 /dev/zero";
+
+#[tokio::test]
+async fn a_large_output_counts_until_it_is_dropped_and_others_wait_for_it() {
+    let options = Options { output_memory: 5 << 20, ..Options::default() };
+    let launcher = Launcher::with_options(&env::temp_dir(), options).unwrap();
+    // Each may have 4 MiB; what it does not need is given back.
+    let first = launcher.run(&sh(LARGE), exchange("")).await.unwrap().stdout;
+    let second = launcher.run(&sh(LARGE), exchange("")).await.unwrap().stdout.slice(..10);
+    let small = launcher.run(&sh("head -c 9000 /dev/zero"), exchange("")).await.unwrap().stdout;
+    assert_eq!((first.len(), second.len(), small.len()), (1 << 20, 10, 9000), "a small one needs no space");
+    let late = sh("echo why >&2; head -c 20000 /dev/zero");
+    match launcher.run(&late, within(Duration::from_secs(1), "")).await {
+        Err(ChildError::NoOutputMemory { stderr_tail }) => assert_eq!(stderr_tail, "why"),
+        other => panic!("{other:?}"),
+    }
+    let (command, began) = (sh(LARGE), Instant::now());
+    let waiting = launcher.run(&command, exchange(""));
+    let (third, ()) = tokio::join!(waiting, async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(second);
+    });
+    assert_eq!(third.unwrap().stdout.len(), 1 << 20);
+    assert!(began.elapsed() >= Duration::from_millis(300), "it did not wait: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_long_line_of_a_session_waits_for_memory_too() {
+    let options = Options { output_memory: 2 << 20, ..Options::default() };
+    let launcher = Launcher::with_options(&env::temp_dir(), options).unwrap();
+    let held =
+        launcher.run(&sh(LARGE), Exchange { output_cap: 1 << 20, ..exchange("") }).await.unwrap().stdout;
+    let command = sh("echo short; head -c 1500000 /dev/zero | tr '\\0' x; echo; echo last");
+    let admitted = launcher.admit(&command, Instant::now() + TIMEOUT).await.unwrap();
+    let options = SessionOptions { stdin: Bytes::new(), line_cap: 1 << 21, on_listener: None };
+    let mut session = launcher.open(&command, admitted, options).unwrap();
+    let line = async |session: &mut ChildSession<'_>| match session.event().await.unwrap() {
+        Event::Line(line) => line.len(),
+        Event::Exited => panic!("exited"),
+    };
+    assert_eq!(line(&mut session).await, 5);
+    let early = tokio::time::timeout(Duration::from_millis(300), line(&mut session)).await;
+    assert!(early.is_err(), "it did not wait");
+    assert!(matches!(session.deadline_reached(), KillReason::OutputWaits));
+    drop(held);
+    assert_eq!((line(&mut session).await, line(&mut session).await), (1_500_000, 4));
+    assert!(matches!(session.event().await, Ok(Event::Exited)));
 }
 
 #[tokio::test]
@@ -263,7 +314,7 @@ async fn children_that_outlive_the_tool_neither_delay_it_nor_survive() {
         "#;
         let script = scratch.script("lingering", script, 0o644);
         let finished = finished(&launcher, &command("/bin/sh", &[&script]), "").await;
-        assert_eq!((finished.stdout.as_slice(), finished.exit), (&b"done\n"[..], Exit::Code(0)));
+        assert_eq!((&finished.stdout[..], finished.exit), (&b"done\n"[..], Exit::Code(0)));
         assert_eq!(scratch.alive(false), Vec::<String>::new(), "at {}", launcher.level());
         scratch.assert_dead_within(TIMEOUT);
     }
@@ -273,7 +324,7 @@ async fn children_that_outlive_the_tool_neither_delay_it_nor_survive() {
 async fn orphans_are_reaped_while_the_tool_runs() {
     for launcher in launchers() {
         let script = "i=0; while [ $i -lt 50 ]; do (true &); i=$((i+1)); done; sleep 0.2; echo done";
-        assert_eq!(finished(&launcher, &sh(script), "").await.stdout, b"done\n");
+        assert_eq!(finished(&launcher, &sh(script), "").await.stdout, &b"done\n"[..]);
     }
 }
 
@@ -335,7 +386,7 @@ async fn environment_folder_arguments_user_and_signals_are_exactly_as_specified(
     for launcher in launchers() {
         let env = vec![("A".into(), "1".into()), ("B".into(), "x=y z".into())];
         let output = finished(&launcher, &Command { env, ..command("/usr/bin/env", &[]) }, "").await.stdout;
-        assert_eq!(output, b"A=1\nB=x=y z\n");
+        assert_eq!(output, &b"A=1\nB=x=y z\n"[..]);
 
         let script = r#"pwd; echo "$0|$1|$2"; id -u; id -g; grep -E '^Sig(Blk|Ign)' /proc/self/status"#;
         let mut command = Command { cwd: cwd.clone(), ..sh(script) };

@@ -29,7 +29,7 @@ async fn runs_leave_neither_descriptor_nor_zombie() {
 
 /// A successful run, one over the output cap, one timed out, one that cannot start, and some dropped early.
 async fn every_end(launcher: &Launcher) {
-    assert_eq!(launcher.run(&sh("cat"), exchange(100, 60_000)).await.unwrap().stdout, b"in");
+    assert_eq!(launcher.run(&sh("cat"), exchange(100, 60_000)).await.unwrap().stdout, &b"in"[..]);
     launcher.run(&sh("yes"), exchange(100, 60_000)).await.unwrap_err();
     launcher.run(&sh("sleep 100"), exchange(100, 20)).await.unwrap_err();
     let missing = Command { program: "/no/such/program".into(), ..sh("") };

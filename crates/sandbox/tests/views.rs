@@ -54,7 +54,7 @@ impl Yard {
         let exchange = Exchange { stdin: "".into(), output_cap: 1 << 20, deadline, on_listener: None };
         let finished = self.launcher.run(&command, exchange).await.unwrap();
         assert!(finished.exit.is_success(), "{script}: {finished:?}");
-        String::from_utf8(finished.stdout).unwrap()
+        String::from_utf8(finished.stdout.into()).unwrap()
     }
 }
 

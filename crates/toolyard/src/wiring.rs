@@ -24,7 +24,7 @@ use toolyard_protocol::{Error, ErrorKind, ToolSpec};
 use toolyard_runtimes::Host;
 use toolyard_runtimes::builtin::{self, Group, Services, YardFiles};
 use toolyard_runtimes::secrets::Secrets;
-use toolyard_sandbox::Launcher;
+use toolyard_sandbox::{self as sandbox, Launcher};
 use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
 use toolyard_yard::{LoadSettings, Loader, PromptIndex, PromptService, resources};
@@ -157,7 +157,7 @@ impl Yard {
             Err(error) if purpose == Purpose::LookAtFiles => (false, Some(error)),
             Err(error) => return Err(error),
         };
-        let (host, launcher) = (Host::new(env), Arc::new(launcher(&state, has_state)?));
+        let (host, launcher) = (Host::new(env), Arc::new(launcher(&state, has_state, &config)?));
         if has_state {
             let state = state.clone();
             host.set_server_ports(move || servers::live(&state).iter().map(SocketAddr::port).collect());
@@ -275,7 +275,7 @@ impl Yard {
             session_idle: server.session_idle,
             max_queued: server.max_queued,
             max_queued_bytes: server.max_queued_bytes,
-            max_buffered_bytes: server.max_buffered_bytes,
+            max_buffered_bytes: server.max_buffered_bytes - server.max_output_bytes(),
             ..McpOptions::new(key)
         };
         Ok(Mcp::new(engine.clone(), services, options))
@@ -304,18 +304,20 @@ fn open_state(root: &Path, state: &Path, purpose: Purpose) -> Result<Found, Erro
 }
 
 /// Where memory cannot be executed, the launcher is a file. To look, it is needed only while it is probed.
-fn launcher(state: &Path, has_state: bool) -> Result<Launcher, Error> {
+fn launcher(state: &Path, has_state: bool, config: &Config) -> Result<Launcher, Error> {
     let failed = |error| {
         let message = format!("the launcher for child processes cannot be prepared: {error}");
         Error::new(ErrorKind::Unavailable, message)
             .hint("make the state folder writable and executable, or set [state] dir in toolyard.toml")
     };
+    let output_memory = config.server.max_output_bytes();
+    let options = sandbox::Options { output_memory, ..Default::default() };
     if has_state {
-        return Launcher::new(state).map_err(failed);
+        return Launcher::with_options(state, options).map_err(failed);
     }
     // The name cannot be guessed, so that nobody else can have created the folder.
     let scratch = std::env::temp_dir().join(format!("toolyard-{}", new_id(&SystemClock, &SystemRandom)));
-    let launcher = Launcher::new(&scratch);
+    let launcher = Launcher::with_options(&scratch, options);
     let _ = std::fs::remove_dir_all(&scratch);
     launcher.map_err(failed)
 }

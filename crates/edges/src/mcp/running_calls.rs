@@ -1,6 +1,7 @@
 //! The running calls of one client, cancellable by request id.
 
 use crate::mcp::lock;
+use futures_util::FutureExt;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use tokio::task::AbortHandle;
@@ -31,10 +32,8 @@ impl RunningCalls {
         let key = table.next;
         let done = RemoveOnDrop { table: self.0.clone(), key };
         // The lock is held until the handle is in the table, so that `RemoveOnDrop` cannot run first.
-        let task = tokio::spawn(async move {
-            let _done = done;
-            work.await;
-        });
+        // Not an async block, which would have room for the work twice.
+        let task = tokio::spawn(work.map(move |()| drop(done)));
         table.running.push((key, id, task.abort_handle()));
         true
     }

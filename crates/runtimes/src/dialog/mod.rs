@@ -81,7 +81,7 @@ async fn exchange(child: &mut ChildSession<'_>, session: &mut DialogSession<'_>)
                 child.send(answer).map_err(|full| stdin_full_error(full.queued))?;
             }
             () = sleep_until(wakes.unwrap_or(end).into()), if wakes.is_some() => session.flush_due(Instant::now()),
-            () = sleep_until(end.into()) => return Err(Stop::Killed(KillReason::Deadline)),
+            () = sleep_until(end.into()) => return Err(Stop::Killed(child.deadline_reached())),
         }
     }
 }

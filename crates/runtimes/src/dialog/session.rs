@@ -46,7 +46,7 @@ pub struct DialogSession<'a> {
 /// The tool's final message.
 pub enum FinalMessage {
     /// The response, as stdout without dialog.
-    Answer(Vec<u8>),
+    Answer(Bytes),
     Rpc(RpcError),
 }
 
@@ -80,7 +80,7 @@ impl<'a> DialogSession<'a> {
             DialogLine::Noise => self.log_non_json(line)?,
             DialogLine::Answer => {
                 self.count_output(line.len())?;
-                self.finish(FinalMessage::Answer(line.into()), child);
+                self.finish(FinalMessage::Answer(line), child);
             }
             DialogLine::Message(message) => {
                 self.count_message(line.len())?;
@@ -125,7 +125,7 @@ impl<'a> DialogSession<'a> {
 
     /// Without a response, the last line that was not JSON.
     pub fn into_final_message(self) -> FinalMessage {
-        self.end.unwrap_or_else(|| FinalMessage::Answer(self.last_non_json.into()))
+        self.end.unwrap_or_else(|| FinalMessage::Answer(self.last_non_json))
     }
 
     fn message(&mut self, message: Message, child: &mut ChildSession<'_>) -> Result<(), Stop> {
@@ -224,7 +224,7 @@ impl<'a> DialogSession<'a> {
     fn trailing_output_error(&self, line: &[u8]) -> Error {
         let before = match &self.end {
             Some(FinalMessage::Answer(answer)) => answer,
-            _ => &Vec::from(*b"null"),
+            _ => &Bytes::from_static(b"null"),
         };
         let all = [before, line].join(&b'\n');
         let error = child_io::read(self.contract, all.into()).err();

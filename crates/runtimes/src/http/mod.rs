@@ -16,6 +16,7 @@ use toolyard_engine::{Run, RunFuture, Runner};
 use toolyard_formats::json;
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome};
+use toolyard_sandbox::OutputMemory;
 
 /// Runs one tool; holds everything that does not change between calls.
 pub struct HttpRunner {
@@ -28,6 +29,8 @@ pub struct HttpRunner {
     /// Secrets that header templates may use.
     pub secret_bindings: Vec<SecretBinding>,
     pub secrets: Arc<Secrets>,
+    /// For large responses.
+    pub memory: OutputMemory,
 }
 
 /// The request body.
@@ -73,7 +76,7 @@ impl HttpRunner {
             request = request.body(body);
         }
         let response = request.send().await.map_err(|error| client::explain(&error, &self.url))?;
-        response::read(response, run.spec.limits.output, self.secrets.as_ref()).await
+        response::read(response, run.spec.limits.output, &self.memory, self.secrets.as_ref()).await
     }
 
     fn headers(&self, input: &Input) -> Result<HeaderMap, Error> {

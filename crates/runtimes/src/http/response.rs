@@ -6,15 +6,22 @@ use std::borrow::Cow;
 use std::time::Duration;
 use toolyard_protocol::text::{escape_control, push_json_string};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Payload, Redactor};
+use toolyard_sandbox::{OutputMemory, OutputReservation};
 use toolyard_wire::child_io::{self, Contract};
 
 /// `redactor` is applied before a text is truncated, because a partial secret could not be found later.
-pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -> Result<Outcome, Error> {
+pub async fn read(
+    mut response: Response,
+    cap: usize,
+    memory: &OutputMemory,
+    redactor: &dyn Redactor,
+) -> Result<Outcome, Error> {
     let status = response.status();
     let content_type =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let body = bounded_body(&mut response, cap).await?;
+    let mut reservation = OutputReservation::new(memory, cap);
+    let body = bounded_body(&mut response, cap, &mut reservation).await?;
     let kind = ContentKind::of(&content_type);
     if !status.is_success() {
         return Err(failed(status, retry_after, kind, body, redactor));
@@ -23,8 +30,10 @@ pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -
         return Ok(Outcome::success(None));
     }
     match kind {
-        ContentKind::Json => child_io::read(Contract::Document, body.into()).map(|answer| answer.outcome),
-        ContentKind::Text => text(body),
+        ContentKind::Json => {
+            child_io::read(Contract::Document, reservation.hold(body)).map(|answer| answer.outcome)
+        }
+        ContentKind::Text => text(body, reservation),
         ContentKind::Other => {
             let message = format!(
                 "the server answered with '{}', which is neither JSON nor text",
@@ -36,9 +45,14 @@ pub async fn read(mut response: Response, cap: usize, redactor: &dyn Redactor) -
 }
 
 /// Reading stops at the cap, and the connection is dropped.
-async fn bounded_body(response: &mut Response, cap: usize) -> Result<Vec<u8>, Error> {
+async fn bounded_body(
+    response: &mut Response,
+    cap: usize,
+    reservation: &mut OutputReservation,
+) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     loop {
+        reservation.room(body.len()).await;
         match response.chunk().await {
             Ok(Some(chunk)) if body.len() + chunk.len() > cap => {
                 return Err(Error::new(
@@ -76,12 +90,12 @@ impl ContentKind {
     }
 }
 
-fn text(body: Vec<u8>) -> Result<Outcome, Error> {
+fn text(body: Vec<u8>, mut reservation: OutputReservation) -> Result<Outcome, Error> {
     let text = String::from_utf8(body)
         .map_err(|_| Error::new(ErrorKind::InvalidOutput, "the server's text is not UTF-8"))?;
     let mut quoted = Vec::with_capacity(text.len() + 2);
     push_json_string(&mut quoted, &text);
-    Ok(Outcome::success(Some(Payload::json(quoted))))
+    Ok(Outcome::success(Some(Payload::json(reservation.hold(quoted)))))
 }
 
 fn failed(

@@ -138,7 +138,7 @@ async fn through_launcher(
     };
     let deadline = Instant::now() + Duration::from_secs(10);
     let exchange = Exchange { stdin: INPUT.into(), output_cap: 1 << 20, deadline, on_listener: None };
-    Ok(launcher.run(&command, exchange).await?.stdout)
+    Ok(launcher.run(&command, exchange).await?.stdout.into())
 }
 
 #[derive(Default)]

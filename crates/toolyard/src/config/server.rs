@@ -48,6 +48,11 @@ impl Default for Server {
 }
 
 impl Server {
+    /// The part of `max_buffered_bytes` for outputs of tools until their responses are written.
+    pub fn max_output_bytes(&self) -> usize {
+        self.max_buffered_bytes / 8
+    }
+
     pub fn read(&mut self, fields: &mut Fields<'_>) {
         if let Some((text, position)) = fields.text_with_position("listen") {
             match parse_listen(text) {

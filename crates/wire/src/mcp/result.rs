@@ -15,6 +15,9 @@ pub const SERVER_INFO: &str =
 
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
+/// Larger results are written into exactly as much memory as they need.
+const LARGE: usize = 16 << 10;
+
 /// Starts a result that completes its request.
 pub fn complete(out: &mut Vec<u8>, revision: Revision) -> Object<'_> {
     typed(out, revision, "complete")
@@ -43,8 +46,19 @@ pub fn write_outcome(id: &RequestId, outcome: &Outcome, revision: Revision) -> V
         return jsonrpc::error(Some(id), &error);
     }
     let size = |payload: Option<&Payload>| payload.map_or(0, Payload::len);
-    let capacity = size(outcome.data()) * 5 / 2 + size(outcome.content()) + 256;
+    let capacity =
+        2 * size(outcome.data()) + outcome.data().map_or(0, escapes) + size(outcome.content()) + 256;
     jsonrpc::result(id, capacity, |out| push_outcome(out, outcome, revision))
+}
+
+/// About how many bytes the data grows as text. Counted when it is large, because room that is not used takes memory.
+fn escapes(data: &Payload) -> usize {
+    let bytes = data.bytes();
+    match bytes.first() {
+        Some(b'"') => 0,
+        _ if bytes.len() < LARGE => bytes.len() / 2,
+        _ => bytes.iter().filter(|&&byte| matches!(byte, b'"' | b'\\' | ..b' ')).count(),
+    }
 }
 
 /// The JSON-RPC error of an outcome: one that the tool chose, or an error in the request itself.

@@ -65,6 +65,7 @@ fn read(fields: &mut Fields<'_>, reader: &ToolReader<'_>) -> Option<Runnable> {
         clients: reader.loader.clients.clone(),
         secret_bindings: reader.shared.secrets.clone(),
         secrets: reader.loader.secrets.clone(),
+        memory: reader.loader.launcher.output_memory().clone(),
     };
     Some(Runnable {
         runner: Box::new(runner),

@@ -98,7 +98,15 @@ pub(in crate::mcp) async fn run_operation(
     if size >= COUNTED
         && let MessageSink::Stream(outbox) = out
     {
-        outbox.hold(mcp.buffers.space(size).await);
+        tokio::select! {
+            biased;
+            space = mcp.buffers.space(size) => outbox.hold(space),
+            // Kept for a client that may come back, it would be the first to go.
+            () = outbox.unread() => {
+                outbox.discard();
+                return Err(Failure::request(200, "the result was not kept: nobody read it"));
+            }
+        }
     }
     Ok(result)
 }

@@ -23,6 +23,8 @@ pub(in crate::mcp) struct Outbox {
     session_bytes: Arc<AtomicUsize>,
     state: Mutex<State>,
     wake: Notify,
+    /// The reader has gone.
+    left: Notify,
 }
 
 struct State {
@@ -86,6 +88,7 @@ impl Outbox {
             session_bytes,
             state: Mutex::new(state),
             wake: Notify::new(),
+            left: Notify::new(),
         })
     }
 
@@ -193,12 +196,38 @@ impl Outbox {
         reader
     }
 
+    /// Resolves when nobody reads the messages: the client has gone, and may resume a stream later.
+    pub async fn unread(&self) {
+        loop {
+            let left = self.left.notified();
+            {
+                let state = lock(&self.state);
+                if state.released || (state.share.is_some() && state.connection.is_none()) {
+                    return;
+                }
+            }
+            left.await;
+        }
+    }
+
+    /// Nobody can read the messages any more.
+    pub fn discard(&self) {
+        self.change(|state| state.released = true);
+        self.left.notify_waiters();
+    }
+
     /// The reader has ended, at the end of the stream or with its connection.
     pub fn detach(&self, reader: u64) {
         let mut state = lock(&self.state);
         if state.reader == reader {
             state.connection = None;
+            if state.released {
+                state.messages.clear();
+                self.count(&mut state);
+            }
         }
+        drop(state);
+        self.left.notify_waiters();
     }
 
     /// The next event after the number `after`.
@@ -274,21 +303,23 @@ impl Holder for Outbox {
         let (bytes, kept) = (state.messages.bytes(), state.connection.is_none());
         // While a call runs, its questions and responses stay.
         let free = state.finished_at.is_some() || state.connection.is_some();
-        (bytes > 0 && free).then_some(Held { bytes, kept, since: state.progress })
+        (bytes > 0 && free && !state.released).then_some(Held { bytes, kept, since: state.progress })
     }
 
     fn release(&self) {
         let mut state = lock(&self.state);
-        if state.finished_at.is_some() {
-            state.released = true;
-            state.messages.clear();
-        } else {
-            state.messages.drop_notifications();
-        }
         let reading = state.connection.take();
+        state.released = state.finished_at.is_some();
+        match (&state.share, &reading) {
+            // The connection still has what it is sending.
+            (Some(share), Some(_)) if state.released => share.leave(),
+            _ if state.released => state.messages.clear(),
+            _ => state.messages.drop_notifications(),
+        }
         self.count(&mut state);
         drop(state);
         self.wake.notify_waiters();
+        self.left.notify_waiters();
         if let Some(connection) = reading {
             connection.disconnect("it reads too slowly, and max_buffered_bytes is reached");
         }

@@ -162,7 +162,7 @@ async fn run_requests(
 ) -> Response {
     let outbox = session.new_outbox(requests.len(), &mcp.options, &mcp.buffers);
     // Until the client has seen an event it cannot resume, so the outbox goes when it disconnects.
-    let mut unseen = Unseen { session, key: outbox.key, is_seen: false };
+    let mut unseen = Unseen { session, outbox: outbox.clone(), is_seen: false };
     for reject in batch.iter().flatten() {
         outbox.push_response(reject.write());
     }
@@ -206,14 +206,15 @@ async fn run_requests(
 /// Removes the outbox of a request whose client gets no stream.
 struct Unseen<'a> {
     session: &'a Session,
-    key: u64,
+    outbox: Arc<Outbox>,
     is_seen: bool,
 }
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
         if !self.is_seen {
-            self.session.remove_outbox(self.key);
+            self.session.remove_outbox(self.outbox.key);
+            self.outbox.discard();
         }
     }
 }
