@@ -1,19 +1,20 @@
 //! The daemon's handle to the launcher: probes the system once, then runs one program per call.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 use tokio::time::{self, Instant};
 
+use super::cgroup::{Cgroups, Group, Version};
 use super::image::Image;
 use super::input::Stdin;
-use super::launch_script::SystemView;
-use super::limits::{LimitExceeded, LimitMonitor};
+use super::launch_script::{Landlock, SystemView};
+use super::limits::{LimitExceeded, LimitMonitor, MachineWatch, TreeLimits};
 use super::output::{OverCap, Stderr, Stdout};
-use super::probe::{executable_image, probe, probe_sandbox};
+use super::probe::{executable_image, probe, probe_cgroup, probe_sandbox};
 use super::reaper::Reaper;
-use super::start::{Admitted, open_channels};
+use super::start::{Admitted, Started, open_channels};
 use super::tree::ProcessTree;
 use super::view_pool::ViewPool;
 use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, SandboxLevel, TreeLevel};
@@ -30,6 +31,9 @@ pub struct Launcher {
     pub(super) view_pool: Arc<ViewPool>,
     pub(super) permits: Arc<Semaphore>,
     pub(super) reaper: Reaper,
+    /// Where groups are created, or why they cannot be; found when first needed.
+    cgroups: OnceLock<Result<Arc<Cgroups>, String>>,
+    machine: MachineWatch,
 }
 
 #[derive(Clone, Debug)]
@@ -38,11 +42,15 @@ pub struct Options {
     pub max_live: usize,
     /// Use exactly this level instead of the strongest available one.
     pub level: Option<TreeLevel>,
+    /// Use cgroups for limits where they can be created.
+    pub cgroups: bool,
+    /// Use no Landlock rights but these, as on an older kernel.
+    pub landlock: Option<Landlock>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_live: 256, level: None }
+        Options { max_live: 256, level: None, cgroups: true, landlock: None }
     }
 }
 
@@ -66,13 +74,30 @@ impl Launcher {
                 (level, weaker.collect::<Vec<_>>())
             }
         };
-        let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
-        let system = SystemView::new(level, &image);
+        let reaper = Reaper::start().map_err(LauncherError::Thread)?;
+        let machine = MachineWatch::start().map_err(LauncherError::Thread)?;
+        let rights = Landlock::detect();
+        let rights = options.landlock.map_or(rights, |most| rights.and(most));
+        let system = SystemView::new(level, &image, rights);
         let works = |level: &SandboxLevel| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
         let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        let (image, system, view_pool) = (Arc::new(image), Arc::new(system), Arc::default());
-        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits: Arc::new(permits), reaper })
+        let cgroups = OnceLock::new();
+        if !options.cgroups {
+            let _ = cgroups.set(Err("they were switched off".to_owned()));
+        }
+        Ok(Launcher {
+            image: Arc::new(image),
+            level,
+            levels,
+            sandbox,
+            system: Arc::new(system),
+            view_pool: Arc::default(),
+            permits: Arc::new(permits),
+            reaper,
+            cgroups,
+            machine,
+        })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -84,9 +109,44 @@ impl Launcher {
         self.sandbox
     }
 
+    /// The version of the cgroups that limit process trees, or why none can be created here.
+    pub fn cgroups(&self) -> Result<Version, &str> {
+        self.find_cgroups().map(|cgroups| cgroups.version())
+    }
+
+    fn find_cgroups(&self) -> Result<&Arc<Cgroups>, &str> {
+        let found = self.cgroups.get_or_init(|| {
+            let cgroups = Cgroups::find()?;
+            let limits = TreeLimits { processes: Some(64), ..TreeLimits::default() };
+            let group = cgroups.take(limits).map_err(|error| error.to_string())?;
+            probe_cgroup(&self.image, &self.levels, &self.system, &group)
+                .map_err(|error| format!("a process cannot be started in a cgroup: {error}"))?;
+            Ok(cgroups)
+        });
+        found.as_ref().map_err(String::as_str)
+    }
+
+    /// The group of a run with limits; without one, the tree is watched.
+    pub(super) fn group(&self, confinement: &Confinement) -> Option<Group> {
+        let limits = TreeLimits::of(confinement);
+        if limits.is_empty() {
+            return None;
+        }
+        self.find_cgroups().ok()?.take(limits).ok()
+    }
+
+    pub(super) fn monitor(
+        &self,
+        command: &Command,
+        tree: &ProcessTree,
+        group: Option<Group>,
+    ) -> LimitMonitor {
+        LimitMonitor::new(&command.confinement, tree.launcher(), group, &self.machine)
+    }
+
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
     pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
-        self.system.filter(confinement)
+        self.system.filter(confinement, true)
     }
 
     /// Runs one program to its end. The whole tree is dead when this returns; dropping the future kills it.
@@ -108,9 +168,8 @@ impl Launcher {
         let mut stdin = Stdin::new(ours.stdin, exchange.stdin).map_err(ChildError::Spawn)?;
         let mut stdout = Stdout::new(ours.stdout, exchange.output_cap).map_err(ChildError::Spawn)?;
         let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
-        let (mut tree, script) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
-
-        let mut monitor = LimitMonitor::new(&command.confinement, tree.launcher());
+        let started = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
+        let Started { mut tree, script, mut monitor } = started;
         let ended = pump_io(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut monitor, deadline).await;
         let record = match ended {
             Ok(record) => record,
@@ -120,6 +179,9 @@ impl Launcher {
                 return Err(reason.into_error(exchange.output_cap, stderr.finish()));
             }
         };
+        if let Some(exceeded) = monitor.at_end() {
+            return Err(KillReason::LimitExceeded(exceeded).into_error(exchange.output_cap, stderr.finish()));
+        }
         let (exit, level) = self.exit_from_record(record, command, script.as_ref())?;
         let stderr_tail = stderr.finish();
         let sandbox = command.confinement.level;

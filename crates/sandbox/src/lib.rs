@@ -5,6 +5,7 @@
 //! death of the daemon), no process of the tree survives it.
 
 mod address;
+mod cgroup;
 mod confinement;
 mod error;
 mod fds;
@@ -34,8 +35,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 pub use address::is_public;
+pub use cgroup::Version as CgroupVersion;
 pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
 pub use error::{ChildError, LauncherError};
+pub use launch_script::Landlock;
 pub use launcher::{KillReason, Launcher, Options};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
 pub use start::Admitted;

@@ -11,6 +11,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use toolyard_launcher::record::{self, Record};
 
+use super::cgroup::Group;
 use super::image::Image;
 use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
@@ -33,12 +34,12 @@ pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
 
 /// Whether the image can be executed at all, independent of the levels.
 fn check_executable(image: &Image) -> io::Result<()> {
-    run_launcher(image, vec![record::FLAG_PROBE], None, None).map(drop)
+    run_launcher(image, vec![record::FLAG_PROBE], None, Vec::new()).map(drop)
 }
 
 /// Sets up a tree at `level` with a tool that exits at once.
 pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
-    let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, None)?;
+    let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, Vec::new())?;
     match record.stage {
         record::STAGE_RAN => Ok(()),
         _ => Err(io::Error::from_raw_os_error(record.errno)),
@@ -52,9 +53,21 @@ pub fn probe_sandbox(
     level: SandboxLevel,
     system: &SystemView,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false)
+    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false, None)
         .map_err(io::Error::other)?;
-    run_script(image, levels, level, script.as_ref(), system).map(drop)
+    run_script(image, levels, level, script.as_ref(), system, None).map(drop)
+}
+
+/// Starts a tool that exits at once in a cgroup.
+pub fn probe_cgroup(
+    image: &Image,
+    levels: &[TreeLevel],
+    system: &SystemView,
+    group: &Group,
+) -> io::Result<()> {
+    let script = LaunchScript::new(&Confinement::none(), system, Path::new("/"), false, Some(group))
+        .map_err(io::Error::other)?;
+    run_script(image, levels, SandboxLevel::None, script.as_ref(), system, Some(group)).map(drop)
 }
 
 /// Creates the view of `script` and returns its mount namespace.
@@ -64,7 +77,7 @@ pub fn create_view(
     script: &LaunchScript,
     system: &SystemView,
 ) -> io::Result<OwnedFd> {
-    let namespace = run_script(image, levels, SandboxLevel::Full, Some(script), system)?;
+    let namespace = run_script(image, levels, SandboxLevel::Full, Some(script), system, None)?;
     fds::above_stdio(namespace.ok_or(io::ErrorKind::InvalidData)?)
 }
 
@@ -75,10 +88,13 @@ fn run_script(
     level: SandboxLevel,
     script: Option<&LaunchScript>,
     system: &SystemView,
+    group: Option<&Group>,
 ) -> io::Result<Option<OwnedFd>> {
     let shared = system.shared(level);
+    let passed = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
+    let passed = passed.into_iter().chain(group.into_iter().flat_map(launch_script::cgroup_descriptors));
     let flags = [flags(levels, level, script.is_some(), shared).as_bytes(), &[record::FLAG_PROBE]].concat();
-    let (record, passed) = run_launcher(image, flags, script.map(LaunchScript::bytes), shared)?;
+    let (record, passed) = run_launcher(image, flags, script.map(LaunchScript::bytes), passed.collect())?;
     match (record.stage, script) {
         (record::STAGE_RAN, _) => Ok(passed),
         (record::STAGE_CONFINE, Some(script)) => {
@@ -96,7 +112,7 @@ fn run_launcher(
     image: &Image,
     flags: Vec<u8>,
     script: Option<&[u8]>,
-    shared: Option<&SharedNamespaces>,
+    descriptors: Vec<(&OwnedFd, i32)>,
 ) -> io::Result<LauncherReply> {
     let nothing = Command {
         program: PathBuf::from("/"),
@@ -112,8 +128,7 @@ fn run_launcher(
     {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    let namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
-    let pid = spawn_args.spawn(&image.path, [&theirs; 4], namespaces)?;
+    let pid = spawn_args.spawn(&image.path, [&theirs; 4], descriptors)?;
     drop(theirs);
     let reply = receive_record(ours);
     // It exits after its reply.

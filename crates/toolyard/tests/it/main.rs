@@ -44,6 +44,7 @@ mod instructions;
 mod jobs;
 mod kills;
 mod kinds;
+mod limits;
 mod log;
 mod looking;
 mod mcp;

@@ -13,13 +13,17 @@ use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxR
 use toolyard_sandbox::SandboxLevel;
 use toolyard_sandbox::proxy::HostRules;
 
-/// `sandbox: none`, or a map of what is needed.
+/// `sandbox: none`, or a map of what is needed; `{level: none}` with other limits than the usual ones.
 pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>, context: &FileContext<'_>) {
     let Some(node) = fields.take("sandbox") else { return };
     request.is_declared = true;
     match &node.value {
         Value::Text(text) if text == "none" => request.is_disabled = true,
         Value::Map(_) => match Fields::open(node, "sandbox") {
+            Ok(mut map) if map.has("level") => {
+                read_unconfined(request, &mut map);
+                fields.close(map);
+            }
             Ok(mut map) => {
                 read_map(request, &mut map, context);
                 fields.close(map);
@@ -31,6 +35,26 @@ pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>, context: &Fil
             fields.problem(node.position, "'sandbox' must be 'none' or a map of what the tool needs", hint);
         }
     }
+}
+
+/// A program without a sandbox has nothing to declare but its limits.
+fn read_unconfined(request: &mut SandboxRequest, map: &mut Fields<'_>) {
+    match map.text_with_position("level") {
+        Some(("none", _)) => request.is_disabled = true,
+        Some((other, position)) => {
+            let hint =
+                "a tool's file can only say level: none; toolyard.toml chooses between full and landlock";
+            map.problem(position, format!("'level' is '{other}'"), hint);
+        }
+        None => {}
+    }
+    read_limits(request, map);
+}
+
+fn read_limits(request: &mut SandboxRequest, map: &mut Fields<'_>) {
+    request.memory = map.integer("memory", 1 << 20..=1 << 40).or(request.memory);
+    request.cpu = map.integer("cpuMs", 1..=86_400_000).map(Duration::from_millis).or(request.cpu);
+    request.processes = map.integer("processes", 1..=100_000).or(request.processes);
 }
 
 fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>, context: &FileContext<'_>) {
@@ -45,9 +69,7 @@ fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>, context: &FileCo
         refuse_nested(&mut fs, request, &context.loader.root);
         map.close(fs);
     }
-    request.memory = map.integer("memory", 1 << 20..=1 << 40).or(request.memory);
-    request.cpu = map.integer("cpuMs", 1..=86_400_000).map(Duration::from_millis).or(request.cpu);
-    request.processes = map.integer("processes", 1..=100_000).or(request.processes);
+    read_limits(request, map);
     request.tmp_bytes = map.integer("tmp", 4096..=1 << 36).unwrap_or(request.tmp_bytes);
 }
 
