@@ -64,13 +64,13 @@ impl SandboxRequest {
     }
 
     /// Why the machine's sandbox level cannot enforce this request; `None` if it can.
-    pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<String> {
+    pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<&'static str> {
         match (&self.network, level) {
             (_, SandboxLevel::None) => {
-                Some("this machine supports no sandbox (neither namespaces nor Landlock)".to_owned())
+                Some("this machine supports no sandbox (neither namespaces nor Landlock)")
             }
             (NetworkPolicy::Hosts(_), SandboxLevel::Landlock) => {
-                Some("a list of hosts needs a network namespace, which this machine denies".to_owned())
+                Some("a list of hosts needs the level full, with a network namespace")
             }
             _ => None,
         }

@@ -7,12 +7,13 @@ use tokio::sync::Semaphore;
 use tokio::time::{self, Instant};
 
 use super::cgroup::{Cgroups, Group, Version};
+use super::diagnosis::{Facts, Weakness};
 use super::image::Image;
 use super::input::Stdin;
 use super::launch_script::{Landlock, SystemView};
 use super::limits::{LimitExceeded, LimitMonitor, MachineWatch, TreeLimits};
 use super::output::{OverCap, Stderr, Stdout};
-use super::probe::{executable_image, probe, probe_cgroup, probe_sandbox};
+use super::probe::{executable_image, probe, probe_cgroup, probe_sandbox, retried};
 use super::reaper::Reaper;
 use super::start::{Admitted, Started, open_channels};
 use super::tree::ProcessTree;
@@ -27,6 +28,7 @@ pub struct Launcher {
     /// `level` and the weaker levels to fall back to.
     pub(super) levels: Vec<TreeLevel>,
     sandbox: SandboxLevel,
+    weakness: Option<Weakness>,
     pub(super) system: Arc<SystemView>,
     pub(super) view_pool: Arc<ViewPool>,
     pub(super) permits: Arc<Semaphore>,
@@ -62,14 +64,23 @@ impl Launcher {
 
     pub fn with_options(fallback_dir: &Path, options: Options) -> Result<Launcher, LauncherError> {
         let image = executable_image(fallback_dir)?;
+        // Why there is no namespace for process trees.
+        let mut refused = None;
         let (level, levels) = match options.level {
             Some(level) => {
-                probe(&image, level).map_err(|source| LauncherError::LevelRefused { level, source })?;
+                retried(|| probe(&image, level))
+                    .map_err(|source| LauncherError::LevelRefused { level, source })?;
                 (level, vec![level])
             }
             None => {
-                let works = |level: &TreeLevel| probe(&image, *level).is_ok();
-                let level = TreeLevel::ALL.into_iter().find(works).ok_or(LauncherError::NoLevel)?;
+                let mut works = |level: &TreeLevel| {
+                    let probed = retried(|| probe(&image, *level));
+                    let works = probed.is_ok();
+                    refused = probed.err().or(refused.take());
+                    works
+                };
+                let level =
+                    TreeLevel::ALL.into_iter().find(|level| works(level)).ok_or(LauncherError::NoLevel)?;
                 let weaker = TreeLevel::ALL.into_iter().filter(|other| *other >= level);
                 (level, weaker.collect::<Vec<_>>())
             }
@@ -79,8 +90,17 @@ impl Launcher {
         let rights = Landlock::detect();
         let rights = options.landlock.map_or(rights, |most| rights.and(most));
         let system = SystemView::new(level, &image, rights);
-        let works = |level: &SandboxLevel| probe_sandbox(&image, &levels, *level, &system).is_ok();
-        let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
+        // Without a pid namespace the full sandbox is not tried; what refused that one is the reason.
+        let mut error = refused.filter(|_| level == TreeLevel::Subreaper);
+        let mut works = |level: &SandboxLevel| {
+            let probed = retried(|| probe_sandbox(&image, &levels, *level, &system));
+            let works = probed.is_ok();
+            error = error.take().or(probed.err());
+            works
+        };
+        let sandbox = SandboxLevel::ALL.into_iter().find(|level| works(level)).unwrap_or(SandboxLevel::None);
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        let weakness = Facts::read(rights.protects_files()).weakness(sandbox, &error);
         let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
         let cgroups = OnceLock::new();
         if !options.cgroups {
@@ -91,6 +111,7 @@ impl Launcher {
             level,
             levels,
             sandbox,
+            weakness,
             system: Arc::new(system),
             view_pool: Arc::default(),
             permits: Arc::new(permits),
@@ -107,6 +128,21 @@ impl Launcher {
     /// The strongest sandbox level this system supports, as probed at start.
     pub fn sandbox_level(&self) -> SandboxLevel {
         self.sandbox
+    }
+
+    /// Why the sandbox is weaker than [`SandboxLevel::Full`].
+    pub fn weakness(&self) -> Option<&Weakness> {
+        self.weakness.as_ref()
+    }
+
+    /// The Landlock rights that are used.
+    pub fn landlock(&self) -> Landlock {
+        self.system.landlock
+    }
+
+    /// Why Landlock cannot be used; `None` if it can.
+    pub fn no_landlock(&self) -> Option<Weakness> {
+        Facts::read(self.system.landlock.protects_files()).no_landlock()
     }
 
     /// The version of the cgroups that limit process trees, or why none can be created here.

@@ -7,6 +7,7 @@
 mod address;
 mod cgroup;
 mod confinement;
+mod diagnosis;
 mod error;
 mod fds;
 mod image;
@@ -37,6 +38,7 @@ use bytes::Bytes;
 pub use address::is_public;
 pub use cgroup::Version as CgroupVersion;
 pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
+pub use diagnosis::Weakness;
 pub use error::{ChildError, LauncherError};
 pub use launch_script::Landlock;
 pub use launcher::{KillReason, Launcher, Options};

@@ -16,10 +16,41 @@ use super::image::Image;
 use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
 use super::start::flags;
-use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
+use super::{ChildError, Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
 
 /// Timeout of one probe.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Attempts of a probe that fails for a reason that may pass.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Probes again after errors that say nothing about what the system supports, such as a lack of memory: the result
+/// is used for as long as the daemon runs.
+pub fn retried(mut probe: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut result = probe();
+    for _ in 1..ATTEMPTS {
+        match &result {
+            Err(error) if may_pass(error) => std::thread::sleep(PAUSE),
+            _ => return result,
+        }
+        result = probe();
+    }
+    result
+}
+
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, OutOfMemory, StorageFull, TimedOut, UnexpectedEof, WouldBlock};
+    // The error of a step of the script holds that of the kernel.
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ChildError>());
+    match inner {
+        Some(ChildError::Confinement { source, .. }) => may_pass(source),
+        _ => {
+            let kinds = [Interrupted, OutOfMemory, StorageFull, TimedOut, UnexpectedEof, WouldBlock];
+            kinds.contains(&error.kind()) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        }
+    }
+}
 
 /// The launcher in a memfd, or in a file in `fallback_dir` if a memfd cannot be executed.
 pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
@@ -165,6 +196,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_failure_that_may_pass_is_probed_again() {
+        let mut left = vec![Ok(()), Err(io::Error::from_raw_os_error(libc::EAGAIN))];
+        let step = "mount".to_owned();
+        let source = io::Error::from_raw_os_error(libc::ENOMEM);
+        left.push(Err(io::Error::other(ChildError::Confinement { step, source })));
+        assert!(retried(|| left.pop().unwrap()).is_ok() && left.is_empty());
+        for (errno, attempts) in [(libc::EPERM, 1), (libc::ENOSYS, 1), (libc::EAGAIN, ATTEMPTS)] {
+            let mut made = 0;
+            let failed = retried(|| {
+                made += 1;
+                Err(io::Error::from_raw_os_error(errno))
+            });
+            assert_eq!((failed.unwrap_err().raw_os_error(), made), (Some(errno), attempts));
+        }
+    }
 
     #[test]
     fn a_private_file_is_used_if_a_memfd_cannot_be_executed() {

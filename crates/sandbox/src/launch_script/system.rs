@@ -112,6 +112,7 @@ impl SystemView {
             network: confinement.network,
             shared_ipc: self.shared.is_some(),
             counted,
+            metadata: confinement.metadata,
             scoped_sockets: self.landlock.isolates_abstract_sockets(),
             truncate_right: self.landlock.has_truncate(),
         };

@@ -44,6 +44,7 @@ mod instructions;
 mod jobs;
 mod kills;
 mod kinds;
+mod levels;
 mod limits;
 mod log;
 mod looking;

@@ -18,7 +18,7 @@ mod tool_reader;
 mod toolpack;
 pub(crate) mod walk;
 
-pub use sandbox::{SandboxPolicy, WhenUnavailable};
+pub use sandbox::SandboxPolicy;
 pub use tool_reader::{ProcessSpec, ToolReader};
 
 use crate::prompts::Packs;

@@ -44,6 +44,8 @@ pub struct Filter {
     pub shared_ipc: bool,
     /// All memory of the tree is counted by the kernel, or it has no limit.
     pub counted: bool,
+    /// Changing modes, owners, times and attributes is allowed without a mount namespace.
+    pub metadata: bool,
     /// Landlock isolates abstract UNIX sockets.
     pub scoped_sockets: bool,
     /// Landlock has a right for truncating files.
@@ -165,6 +167,12 @@ impl Filter {
         if self.level == SandboxLevel::Full {
             return;
         }
+        if !self.truncate_right {
+            rules.always(libc::SYS_truncate, DENIED);
+        }
+        if self.metadata {
+            return;
+        }
         for call in METADATA_SYSCALLS.iter().chain(&METADATA_SYSCALLS_OF_ARCH) {
             rules.always(*call, DENIED);
         }
@@ -177,9 +185,6 @@ impl Filter {
                 code.unless_equal(0, DENIED);
             }
         });
-        if !self.truncate_right {
-            rules.always(libc::SYS_truncate, DENIED);
-        }
     }
 
     /// Whether a UNIX socket of the machine could be reached, by its path or by its abstract name.

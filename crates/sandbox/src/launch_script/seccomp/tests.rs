@@ -85,7 +85,7 @@ fn assert_jumps_land_inside(program: &[libc::sock_filter]) {
 
 /// The rules, for one of our architecture's own calls.
 fn rule(filter: Filter, call: &Call) -> u32 {
-    let Filter { level, network, shared_ipc, counted, scoped_sockets, truncate_right } = filter;
+    let Filter { level, network, shared_ipc, counted, metadata, scoped_sockets, truncate_right } = filter;
     let refuse = |errno: i32| libc::SECCOMP_RET_ERRNO | errno as u32;
     let [first, second, third, fourth, ..] = call.arguments.map(|argument| argument as u32);
     let number = i64::from(call.number);
@@ -100,7 +100,8 @@ fn rule(filter: Filter, call: &Call) -> u32 {
             _ => setuid(mode),
         }
     };
-    if !full && METADATA_SYSCALLS.iter().chain(&METADATA_SYSCALLS_OF_ARCH).any(|call| *call == number) {
+    let protected = !full && !metadata;
+    if protected && METADATA_SYSCALLS.iter().chain(&METADATA_SYSCALLS_OF_ARCH).any(|call| *call == number) {
         return refuse(libc::EPERM);
     }
     if DENIED_SYSCALLS.contains(&number) || DENIED_SYSCALLS_OF_ARCH.contains(&number) {
@@ -130,7 +131,7 @@ fn rule(filter: Filter, call: &Call) -> u32 {
         libc::SYS_open => open(second, third),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_chmod | libc::SYS_mknod | libc::SYS_creat => setuid(second),
-        libc::SYS_utimensat => (!full && call.arguments[1..3] != [0, 0]).then_some(libc::EPERM),
+        libc::SYS_utimensat => (protected && call.arguments[1..3] != [0, 0]).then_some(libc::EPERM),
         libc::SYS_truncate => (!full && !truncate_right).then_some(libc::EPERM),
         libc::SYS_socketpair => match (first as i32, (second & 0xf) as i32) {
             (libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_SEQPACKET) => None,
@@ -210,13 +211,14 @@ fn arguments(number: u32) -> Vec<[u64; 6]> {
 fn every_filter() -> impl Iterator<Item = Filter> {
     let kinds = LEVELS.into_iter().flat_map(|level| NETWORKS.map(|network| (level, network)));
     kinds.flat_map(|(level, network)| {
-        (0..16).map(move |bits: u32| Filter {
+        (0..32).map(move |bits: u32| Filter {
             level,
             network,
             shared_ipc: bits & 1 != 0,
             counted: bits & 2 != 0,
             scoped_sockets: bits & 4 != 0,
             truncate_right: bits & 8 != 0,
+            metadata: bits & 16 != 0,
         })
     })
 }
