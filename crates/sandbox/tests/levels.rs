@@ -179,7 +179,11 @@ fn expected(name: &str, full: bool, abi: u32) -> &'static str {
 async fn every_landlock_version_stops_what_the_guide_says() {
     let outside = Outside::new();
     let here = launcher(u32::MAX, None).landlock();
-    let control = outside.outcomes(&launcher(0, Some(TreeLevel::Subreaper)), SandboxLevel::None).await;
+    let mut control = outside.outcomes(&launcher(0, Some(TreeLevel::Subreaper)), SandboxLevel::None).await;
+    let has_attributes = control["setxattr"] != "ENOTSUP";
+    if !require(has_attributes, "the file system has no extended attributes, so that they are not tested") {
+        control.remove("setxattr");
+    }
     assert!(control.values().all(|outcome| outcome == "possible"), "without a sandbox: {control:?}");
     let mut columns: Vec<(String, BTreeMap<String, String>)> = Vec::new();
     for abi in ABIS {

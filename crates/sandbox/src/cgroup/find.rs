@@ -102,8 +102,14 @@ fn version_2(own: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Moves this process into a group inside its own, if it is alone there, and hands the controllers down.
+/// Hands the controllers down to groups inside this process's own. Only the root cgroup may hold processes too; else
+/// this process moves into a group inside, if it is alone.
 fn hand_down(own: &Path) -> io::Result<()> {
+    let controllers = CONTROLLERS_V2.map(|controller| format!("+{controller}")).join(" ");
+    let handed = || fs::write(own.join("cgroup.subtree_control"), &controllers);
+    if handed().is_ok() {
+        return Ok(());
+    }
     let pid = std::process::id().to_string();
     let alone = fs::read_to_string(own.join("cgroup.procs"))?.split_whitespace().eq([pid.as_str()]);
     if !alone {
@@ -114,8 +120,7 @@ fn hand_down(own: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => fs::write(leaf.join("cgroup.procs"), &pid)?,
     }
-    let controllers = CONTROLLERS_V2.map(|controller| format!("+{controller}")).join(" ");
-    fs::write(own.join("cgroup.subtree_control"), controllers).inspect_err(|_| {
+    handed().inspect_err(|_| {
         let _ = fs::write(own.join("cgroup.procs"), &pid);
         let _ = fs::remove_dir(&leaf);
     })

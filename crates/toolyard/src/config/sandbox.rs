@@ -56,8 +56,8 @@ impl Sandbox {
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
         vec![
-            ("level", view::text(&self.level.to_string())),
-            ("require", view::text(&self.require.to_string())),
+            ("level", view::text(self.level)),
+            ("require", view::text(self.require)),
             ("allow_home", Setting::Switch(self.allow_home)),
         ]
     }
