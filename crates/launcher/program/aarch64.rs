@@ -2,8 +2,6 @@
 
 use core::arch::{asm, global_asm};
 
-use super::numbers::nr;
-
 // The kernel puts argc, argv and envp on the stack; pass its address to Rust.
 global_asm!(
     ".globl _start",
@@ -33,11 +31,11 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Clones the caller; the child runs `body` on its own stack and never returns.
+/// Makes the system call `number`, `clone` or `clone3`; the child runs `body` on its own stack and never returns.
 ///
 /// # Safety
-/// `stack_top` is the 16-byte-aligned end of memory that nothing else uses while the child lives.
-pub unsafe fn clone_with_stack(flags: usize, stack_top: *mut u8, body: extern "C" fn() -> !) -> isize {
+/// The arguments must name a 16-byte-aligned stack that nothing else uses while the child lives.
+pub unsafe fn clone_call(number: usize, a: [usize; 2], body: extern "C" fn() -> !) -> isize {
     let result: isize;
     // SAFETY: as above; the child gets a stack of its own and never comes back here.
     unsafe {
@@ -48,9 +46,9 @@ pub unsafe fn clone_with_stack(flags: usize, stack_top: *mut u8, body: extern "C
             "blr x9",
             "brk #1",
             "2:",
-            in("x8") nr::CLONE,
-            inlateout("x0") flags => result,
-            in("x1") stack_top, in("x2") 0usize, in("x3") 0usize, in("x4") 0usize,
+            in("x8") number,
+            inlateout("x0") a[0] => result,
+            in("x1") a[1], in("x2") 0usize, in("x3") 0usize, in("x4") 0usize,
             in("x9") body,
         );
     }

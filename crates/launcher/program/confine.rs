@@ -28,6 +28,8 @@ pub struct LaunchScript {
     steps: &'static [u8],
     /// Clone flags of the namespaces to create with the tool's process.
     pub namespaces: usize,
+    /// The cgroup to create it in, or 0.
+    pub cgroup: usize,
 }
 
 impl LaunchScript {
@@ -53,7 +55,8 @@ impl LaunchScript {
         }
         let (header, steps) = buffer[..want].split_at(script::HEADER);
         let mut header = Reader { left: &header[4..] };
-        Ok(LaunchScript { steps, namespaces: header.u32().unwrap_or(0) as usize })
+        let [namespaces, cgroup] = [(); 2].map(|()| header.u32().unwrap_or(0) as usize);
+        Ok(LaunchScript { steps, namespaces, cgroup })
     }
 
     /// Runs every step. `own_userns`: the tool has its own user namespace.
@@ -119,6 +122,8 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
         }
         Step::Move { source, path } => sys::move_from(source, path),
         Step::Seal { path } => sys::seal(path),
+        // 0 is the writer.
+        Step::JoinCgroup { descriptor } => sys::write(descriptor as usize, b"0").min(0),
     }
 }
 

@@ -76,8 +76,8 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
 
 /// Closes inherited descriptors and receives the script, if there is one.
 fn prepare(flags: &[u8]) -> Result<(), isize> {
-    // With a script, the descriptors of shared namespaces stay open; running it closes them.
-    let first = if flags.contains(&record::FLAG_SCRIPT) { script::FD_VIEW + 1 } else { CONTROL + 1 };
+    // With a script, the descriptors of shared namespaces and cgroups stay open; running it closes them.
+    let first = if flags.contains(&record::FLAG_SCRIPT) { script::FD_END } else { CONTROL + 1 };
     let closed = sys::close_from(first);
     if closed < 0 {
         return Err(closed);

@@ -42,10 +42,9 @@ pub fn enter_as_user() -> Result<(), LevelError> {
 
 /// Runs the tool; returns when the namespace is empty. `own_userns`: it has its own user namespace.
 pub fn run(own_userns: bool) -> ToolResult {
-    let flags = sys::CLONE_VM | sys::CLONE_FILES | sys::SIGCHLD;
-    let top = STACK.0.get().wrapping_add(1).cast();
-    // SAFETY: the aligned end of a stack that only this one process uses.
-    let init = unsafe { sys::clone_with_stack(flags, top, init_main) };
+    let flags = sys::CLONE_VM | sys::CLONE_FILES;
+    // SAFETY: an aligned stack that only this one process uses.
+    let init = unsafe { sys::clone_with_stack(flags, sys::SIGCHLD, STACK.0.get(), 0, init_main) };
     if init < 0 {
         return Err(Failure::setup(init));
     }

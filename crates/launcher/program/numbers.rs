@@ -64,6 +64,7 @@ syscalls! {
     FSOPEN fsopen 430 430;
     FSCONFIG fsconfig 431 431;
     FSMOUNT fsmount 432 432;
+    CLONE3 clone3 435 435;
     CLOSE_RANGE close_range 436 436;
     OPENAT2 openat2 437 437;
     MOUNT_SETATTR mount_setattr 442 442;
@@ -83,6 +84,7 @@ constants! {
     CLONE_NEWNS: usize = 0x2_0000;
     CLONE_NEWUSER: usize = 0x1000_0000;
     CLONE_NEWPID: usize = 0x2000_0000;
+    CLONE_INTO_CGROUP: usize = 0x2_0000_0000;
     SIGKILL: usize = 9;
     SIGCHLD: usize = 17;
     SIG_SETMASK: usize = 2;

@@ -15,7 +15,6 @@ mod numbers;
 use core::ffi::CStr;
 use core::marker::PhantomData;
 
-pub use arch::clone_with_stack;
 pub use confine::*;
 use numbers::nr;
 pub use numbers::*;
@@ -149,6 +148,33 @@ pub fn poll<const N: usize>(fds: &mut [PollFd; N], milliseconds: Option<i64>) ->
 /// `pid` as for `wait4`: -1 is any child.
 pub fn wait(pid: isize, status: &mut i32, options: usize) -> isize {
     call!(WAIT4, pid, status, options)
+}
+
+/// The stack of a new process, given by its whole memory.
+type StackMemory = *mut [u8];
+
+/// Clones the caller; the child runs `body` on its own stack and never returns. `cgroup` is the descriptor of the
+/// cgroup that it is created in, or 0 for the caller's.
+///
+/// # Safety
+/// `stack` is 16-byte-aligned memory that nothing else uses while the child lives.
+pub unsafe fn clone_with_stack(
+    flags: usize,
+    signal: usize,
+    stack: StackMemory,
+    cgroup: usize,
+    body: extern "C" fn() -> !,
+) -> isize {
+    let start = stack.cast::<u8>().expose_provenance();
+    if cgroup == 0 {
+        // SAFETY: the stack grows downwards from its end.
+        return unsafe { arch::clone_call(nr::CLONE, [flags | signal, start + stack.len()], body) };
+    }
+    // Flags, pidfd, two tid addresses, signal, stack, its size, tls, two for tids, cgroup.
+    let arguments = [flags | CLONE_INTO_CGROUP, 0, 0, 0, signal, start, stack.len(), 0, 0, 0, cgroup];
+    let address = (&raw const arguments).expose_provenance();
+    // SAFETY: as above; the kernel reads the arguments before it returns.
+    unsafe { arch::clone_call(nr::CLONE3, [address, size_of_val(&arguments)], body) }
 }
 
 pub fn kill(pid: isize, signal: usize) -> isize {

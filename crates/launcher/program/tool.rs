@@ -38,8 +38,10 @@ static EXEC_REQUEST: Shared<ExecRequest> = Shared(UnsafeCell::new(ExecRequest {
 }));
 
 #[repr(C, align(16))]
-struct Stack([u8; 8192]);
-static STACK: Shared<Stack> = Shared(UnsafeCell::new(Stack([0; 8192])));
+struct Stack(UnsafeCell<[u8; 8192]>);
+// SAFETY: used only by the process that becomes the tool.
+unsafe impl Sync for Stack {}
+static STACK: Stack = Stack(UnsafeCell::new([0; 8192]));
 
 /// # Safety
 /// The pointers are those that `_start` got from the kernel.
@@ -66,11 +68,10 @@ pub fn start(parent: Option<isize>, own_userns: bool) -> Result<isize, Failure> 
         ((*request).parent, (*request).own_userns) = (parent.unwrap_or(0), own_userns);
         (*request).script
     };
-    let namespaces = script.map_or(0, |script| script.namespaces);
-    let flags = sys::CLONE_VM | sys::CLONE_VFORK | sys::SIGCHLD | namespaces;
-    let top = STACK.0.get().wrapping_add(1).cast();
-    // SAFETY: the aligned end of a stack that only this one process uses.
-    let pid = unsafe { sys::clone_with_stack(flags, top, become_tool) };
+    let (namespaces, cgroup) = script.map_or((0, 0), |script| (script.namespaces, script.cgroup));
+    let flags = sys::CLONE_VM | sys::CLONE_VFORK | namespaces;
+    // SAFETY: an aligned stack that only this one process uses.
+    let pid = unsafe { sys::clone_with_stack(flags, sys::SIGCHLD, STACK.0.get(), cgroup, become_tool) };
     // So that the daemon sees end of file when the tool closes its output, not when the launcher exits.
     (0..CONTROL).for_each(sys::close);
     if pid < 0 { Err(Failure::setup(pid)) } else { Ok(pid) }

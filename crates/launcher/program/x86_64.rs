@@ -2,8 +2,6 @@
 
 use core::arch::{asm, global_asm};
 
-use super::numbers::nr;
-
 // The kernel puts argc, argv and envp on the stack; pass its address to Rust.
 global_asm!(
     ".globl _start",
@@ -34,11 +32,11 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Clones the caller; the child runs `body` on its own stack and never returns.
+/// Makes the system call `number`, `clone` or `clone3`; the child runs `body` on its own stack and never returns.
 ///
 /// # Safety
-/// `stack_top` is the 16-byte-aligned end of memory that nothing else uses while the child lives.
-pub unsafe fn clone_with_stack(flags: usize, stack_top: *mut u8, body: extern "C" fn() -> !) -> isize {
+/// The arguments must name a 16-byte-aligned stack that nothing else uses while the child lives.
+pub unsafe fn clone_call(number: usize, a: [usize; 2], body: extern "C" fn() -> !) -> isize {
     let result: isize;
     // SAFETY: as above; the child gets a stack of its own and never comes back here.
     unsafe {
@@ -50,8 +48,8 @@ pub unsafe fn clone_with_stack(flags: usize, stack_top: *mut u8, body: extern "C
             "call r9",
             "ud2",
             "2:",
-            inlateout("rax") nr::CLONE as isize => result,
-            in("rdi") flags, in("rsi") stack_top, in("rdx") 0usize,
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") 0usize,
             in("r10") 0usize, in("r8") 0usize, in("r9") body,
             lateout("rcx") _, lateout("r11") _,
         );

@@ -11,14 +11,20 @@ use core::fmt::{self, Display, Write};
 
 /// Maximum length of a script, which the launcher reads into a static buffer.
 pub const MAX: usize = 128 << 10;
-/// Header: length of the whole script, clone flags for the tool's namespaces, both `u32`.
-pub const HEADER: usize = 8;
+/// Header: length of the whole script, clone flags for the tool's namespaces, and the descriptor of the cgroup
+/// (version 2) that the tool's process is created in or 0; all `u32`.
+pub const HEADER: usize = 12;
 
-/// Descriptors that the daemon passes: user, network and ipc namespace, and a pooled view.
+/// Descriptors that the daemon passes: user, network and ipc namespace, a pooled view, and cgroups: the folder of
+/// one (version 2) or a file `tasks` for each controller (version 1).
 pub const FD_USERNS: usize = 4;
 pub const FD_NETNS: usize = 5;
 pub const FD_IPCNS: usize = 6;
 pub const FD_VIEW: usize = 7;
+pub const FD_CGROUP: usize = 8;
+pub const MAX_CGROUPS: usize = 3;
+/// The first number that is free for other descriptors.
+pub const FD_END: usize = FD_CGROUP + MAX_CGROUPS;
 
 /// Tag bytes sent with a descriptor, which distinguish it from a record: a listening socket, a view.
 pub const TAG_LISTENER: u8 = 0xfd;
@@ -149,6 +155,8 @@ steps! {
     19 Move { source: T, path: T } ["move a mount to /", path];
     /// Makes the mount at `path` read-only.
     20 Seal { path: T } ["make /", path, " read-only"];
+    /// Moves this process into the cgroup whose file `tasks` is open.
+    21 JoinCgroup { descriptor: u32 } ["join the cgroup of its limits"];
 }
 
 /// A text to be written, without its NUL.

@@ -68,6 +68,10 @@ const STRUCTURES: &[(&str, i64)] = &[
     ("sizeof(struct __user_cap_header_struct)", 8),
     ("2 * sizeof(struct __user_cap_data_struct)", 24),
     ("sizeof(struct pollfd)", 8),
+    ("sizeof(struct clone_args)", 88),
+    ("offsetof(struct clone_args, exit_signal)", 32),
+    ("offsetof(struct clone_args, stack)", 40),
+    ("offsetof(struct clone_args, cgroup)", 80),
 ];
 
 /// The architectures in the order of the table, and Debian's names for them.

@@ -20,7 +20,7 @@ struct Fields {
 
 prop_compose! {
     fn fields()(
-        code in 1..=20u8,
+        code in 1..=21u8,
         (a, b, longs) in any::<(u32, u32, [u64; 3])>(),
         texts in prop::array::uniform3(prop::collection::vec(1u8.., 0..40)),
         block in prop::collection::vec(any::<u8>(), 0..40),
@@ -54,6 +54,7 @@ impl Fields {
             18 => Step::EnterView { descriptor: a },
             19 => Step::Move { source: other, path },
             20 => Step::Seal { path },
+            21 => Step::JoinCgroup { descriptor: a },
             _ => panic!("there is no step {code}"),
         }
     }

@@ -64,13 +64,13 @@ impl SandboxRequest {
     }
 
     /// Why the machine's sandbox level cannot enforce this request; `None` if it can.
-    pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<String> {
+    pub fn unsupported_reason(&self, level: SandboxLevel) -> Option<&'static str> {
         match (&self.network, level) {
             (_, SandboxLevel::None) => {
-                Some("this machine supports no sandbox (neither namespaces nor Landlock)".to_owned())
+                Some("this machine supports no sandbox (neither namespaces nor Landlock)")
             }
             (NetworkPolicy::Hosts(_), SandboxLevel::Landlock) => {
-                Some("a list of hosts needs a network namespace, which this machine denies".to_owned())
+                Some("a list of hosts needs the level full, with a network namespace")
             }
             _ => None,
         }
@@ -88,10 +88,13 @@ impl SandboxBuilder {
     /// The sandbox for one run of `program`, with what the declared paths lead to now. `environment` is the
     /// folder that was prepared for the tool.
     pub fn confinement(&self, program: &Path, environment: Option<&Path>) -> Result<Confinement, Error> {
-        if self.level == SandboxLevel::None {
-            return Ok(Confinement::none());
-        }
         let request = &self.sandbox_request;
+        let SandboxRequest { memory, cpu, processes, .. } = *request;
+        // The limits hold without a sandbox too.
+        let limits = Confinement { memory, cpu, processes, ..Confinement::none() };
+        if self.level == SandboxLevel::None {
+            return Ok(limits);
+        }
         let mut grants = Vec::with_capacity(request.read.len() + request.write.len());
         for (path, writable) in request.paths() {
             let grant = self.places.open(path, writable).map_err(|why| {
@@ -113,12 +116,9 @@ impl SandboxBuilder {
                 NetworkPolicy::Allow => Network::Allow,
                 NetworkPolicy::Hosts(_) => Network::Hosts,
             },
-            memory: request.memory,
-            cpu: request.cpu,
-            processes: request.processes,
             files: Some(1024),
-            file_size: None,
             tmp_bytes: request.tmp_bytes,
+            ..limits
         })
     }
 

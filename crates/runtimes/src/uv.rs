@@ -211,6 +211,8 @@ impl UvEnvironment {
             files: Some(4096),
             file_size: Some(4 << 30),
             tmp_bytes: 1 << 30,
+            // uv sets the modes of what it installs. Only building runs code of packages.
+            metadata: !self.inputs.build,
             ..Confinement::at(self.level)
         };
         if self.level == SandboxLevel::None {

@@ -43,6 +43,9 @@ pub struct Confinement {
     pub files: Option<u64>,
     /// Bytes of the largest file the program may write.
     pub file_size: Option<u64>,
+    /// At [`SandboxLevel::Landlock`]: whether it may change modes, owners, times and attributes. They cannot be limited
+    /// to folders there, so that this is for programs that are trusted with all files of their user.
+    pub metadata: bool,
     /// Size of the private `/tmp`, which is also `/dev/shm`. Unused at [`SandboxLevel::Landlock`].
     pub tmp_bytes: u64,
 }
@@ -66,6 +69,7 @@ impl Confinement {
             processes: None,
             files: None,
             file_size: None,
+            metadata: false,
             tmp_bytes: 64 << 20,
         }
     }

@@ -63,6 +63,6 @@ pub enum LauncherError {
         "cannot contain process trees on this system: pid namespaces are denied and /proc does not list children"
     )]
     NoLevel,
-    #[error("cannot start the thread that reaps child processes: {0}")]
-    Reaper(#[source] io::Error),
+    #[error("cannot start a thread for child processes: {0}")]
+    Thread(#[source] io::Error),
 }

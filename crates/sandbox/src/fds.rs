@@ -11,9 +11,10 @@ use rustix::net::{SocketFlags, SocketType};
 use rustix::pipe::PipeFlags;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use toolyard_launcher::script;
 
 /// Lower descriptor numbers are assigned with dup2 in the child, so the daemon's own must be above.
-const FIRST_FREE: RawFd = 8;
+const FIRST_FREE: RawFd = script::FD_END as RawFd;
 
 /// A pipe as (read end, write end).
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -1,20 +1,22 @@
 //! The daemon's handle to the launcher: probes the system once, then runs one program per call.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 use tokio::time::{self, Instant};
 
+use super::cgroup::{Cgroups, Group, Version};
+use super::diagnosis::{Facts, Weakness};
 use super::image::Image;
 use super::input::Stdin;
-use super::launch_script::SystemView;
-use super::limits::{LimitExceeded, LimitMonitor};
+use super::launch_script::{Landlock, SystemView};
+use super::limits::{LimitExceeded, LimitMonitor, MachineWatch, TreeLimits};
 use super::output::{OverCap, Stderr, Stdout};
 use super::output_memory::OutputMemory;
-use super::probe::{executable_image, probe, probe_sandbox};
+use super::probe::{executable_image, probe, probe_cgroup, probe_sandbox, retried};
 use super::reaper::Reaper;
-use super::start::{Admitted, open_channels};
+use super::start::{Admitted, Started, open_channels};
 use super::tree::ProcessTree;
 use super::view_pool::ViewPool;
 use super::{ChildError, Command, Confinement, Exchange, Finished, LauncherError, SandboxLevel, TreeLevel};
@@ -27,11 +29,15 @@ pub struct Launcher {
     /// `level` and the weaker levels to fall back to.
     pub(super) levels: Vec<TreeLevel>,
     sandbox: SandboxLevel,
+    weakness: Option<Weakness>,
     pub(super) system: Arc<SystemView>,
     pub(super) view_pool: Arc<ViewPool>,
     pub(super) permits: Arc<Semaphore>,
     output_memory: OutputMemory,
     pub(super) reaper: Reaper,
+    /// Where groups are created, or why they cannot be; found when first needed.
+    cgroups: OnceLock<Result<Arc<Cgroups>, String>>,
+    machine: MachineWatch,
 }
 
 #[derive(Clone, Debug)]
@@ -42,11 +48,15 @@ pub struct Options {
     pub output_memory: usize,
     /// Use exactly this level instead of the strongest available one.
     pub level: Option<TreeLevel>,
+    /// Use cgroups for limits where they can be created.
+    pub cgroups: bool,
+    /// Use no Landlock rights but these, as on an older kernel.
+    pub landlock: Option<Landlock>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_live: 256, output_memory: 64 << 20, level: None }
+        Options { max_live: 256, output_memory: 64 << 20, level: None, cgroups: true, landlock: None }
     }
 }
 
@@ -58,26 +68,62 @@ impl Launcher {
 
     pub fn with_options(fallback_dir: &Path, options: Options) -> Result<Launcher, LauncherError> {
         let image = executable_image(fallback_dir)?;
+        // Why there is no namespace for process trees.
+        let mut refused = None;
         let (level, levels) = match options.level {
             Some(level) => {
-                probe(&image, level).map_err(|source| LauncherError::LevelRefused { level, source })?;
+                retried(|| probe(&image, level))
+                    .map_err(|source| LauncherError::LevelRefused { level, source })?;
                 (level, vec![level])
             }
             None => {
-                let works = |level: &TreeLevel| probe(&image, *level).is_ok();
-                let level = TreeLevel::ALL.into_iter().find(works).ok_or(LauncherError::NoLevel)?;
+                let mut works = |level: &TreeLevel| {
+                    let probed = retried(|| probe(&image, *level));
+                    let works = probed.is_ok();
+                    refused = probed.err().or(refused.take());
+                    works
+                };
+                let level =
+                    TreeLevel::ALL.into_iter().find(|level| works(level)).ok_or(LauncherError::NoLevel)?;
                 let weaker = TreeLevel::ALL.into_iter().filter(|other| *other >= level);
                 (level, weaker.collect::<Vec<_>>())
             }
         };
-        let reaper = Reaper::start().map_err(LauncherError::Reaper)?;
-        let system = SystemView::new(level, &image);
-        let works = |level: &SandboxLevel| probe_sandbox(&image, &levels, *level, &system).is_ok();
-        let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
+        let reaper = Reaper::start().map_err(LauncherError::Thread)?;
+        let machine = MachineWatch::start().map_err(LauncherError::Thread)?;
+        let rights = Landlock::detect();
+        let rights = options.landlock.map_or(rights, |most| rights.and(most));
+        let system = SystemView::new(level, &image, rights);
+        // Without a pid namespace the full sandbox is not tried; what refused that one is the reason.
+        let mut error = refused.filter(|_| level == TreeLevel::Subreaper);
+        let mut works = |level: &SandboxLevel| {
+            let probed = retried(|| probe_sandbox(&image, &levels, *level, &system));
+            let works = probed.is_ok();
+            error = error.take().or(probed.err());
+            works
+        };
+        let sandbox = SandboxLevel::ALL.into_iter().find(|level| works(level)).unwrap_or(SandboxLevel::None);
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        let weakness = Facts::read(rights.protects_files()).weakness(sandbox, &error);
         let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        let (image, system, view_pool) = (Arc::new(image), Arc::new(system), Arc::default());
-        let (permits, output_memory) = (Arc::new(permits), OutputMemory::new(options.output_memory));
-        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits, output_memory, reaper })
+        let cgroups = OnceLock::new();
+        if !options.cgroups {
+            let _ = cgroups.set(Err("they were switched off".to_owned()));
+        }
+        Ok(Launcher {
+            image: Arc::new(image),
+            level,
+            levels,
+            sandbox,
+            weakness,
+            system: Arc::new(system),
+            view_pool: Arc::default(),
+            permits: Arc::new(permits),
+            output_memory: OutputMemory::new(options.output_memory),
+            reaper,
+            cgroups,
+            machine,
+        })
     }
 
     pub fn level(&self) -> TreeLevel {
@@ -94,9 +140,59 @@ impl Launcher {
         &self.output_memory
     }
 
+    /// Why the sandbox is weaker than [`SandboxLevel::Full`].
+    pub fn weakness(&self) -> Option<&Weakness> {
+        self.weakness.as_ref()
+    }
+
+    /// The Landlock rights that are used.
+    pub fn landlock(&self) -> Landlock {
+        self.system.landlock
+    }
+
+    /// Why Landlock cannot be used; `None` if it can.
+    pub fn no_landlock(&self) -> Option<Weakness> {
+        Facts::read(self.system.landlock.protects_files()).no_landlock()
+    }
+
+    /// The version of the cgroups that limit process trees, or why none can be created here.
+    pub fn cgroups(&self) -> Result<Version, &str> {
+        self.find_cgroups().map(|cgroups| cgroups.version())
+    }
+
+    fn find_cgroups(&self) -> Result<&Arc<Cgroups>, &str> {
+        let found = self.cgroups.get_or_init(|| {
+            let cgroups = Cgroups::find()?;
+            let limits = TreeLimits { processes: Some(64), ..TreeLimits::default() };
+            let group = cgroups.take(limits).map_err(|error| error.to_string())?;
+            probe_cgroup(&self.image, &self.levels, &self.system, &group)
+                .map_err(|error| format!("a process cannot be started in a cgroup: {error}"))?;
+            Ok(cgroups)
+        });
+        found.as_ref().map_err(String::as_str)
+    }
+
+    /// The group of a run with limits; without one, the tree is watched.
+    pub(super) fn group(&self, confinement: &Confinement) -> Option<Group> {
+        let limits = TreeLimits::of(confinement);
+        if limits.is_empty() {
+            return None;
+        }
+        self.find_cgroups().ok()?.take(limits).ok()
+    }
+
+    pub(super) fn monitor(
+        &self,
+        command: &Command,
+        tree: &ProcessTree,
+        group: Option<Group>,
+    ) -> LimitMonitor {
+        LimitMonitor::new(&command.confinement, tree.launcher(), group, &self.machine)
+    }
+
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
     pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
-        self.system.filter(confinement)
+        self.system.filter(confinement, true)
     }
 
     /// Runs one program to its end. The whole tree is dead when this returns; dropping the future kills it.
@@ -119,9 +215,8 @@ impl Launcher {
         let stdout = Stdout::new(ours.stdout, exchange.output_cap, &self.output_memory);
         let mut stdout = stdout.map_err(ChildError::Spawn)?;
         let mut stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
-        let (mut tree, script) = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
-
-        let mut monitor = LimitMonitor::new(&command.confinement, tree.launcher());
+        let started = self.start(command, admitted, ours.control, theirs, exchange.on_listener)?;
+        let Started { mut tree, script, mut monitor } = started;
         let ended = pump_io(&mut tree, &mut stdin, &mut stdout, &mut stderr, &mut monitor, deadline).await;
         let record = match ended {
             Ok(record) => record,
@@ -131,6 +226,9 @@ impl Launcher {
                 return Err(reason.into_error(exchange.output_cap, stderr.finish()));
             }
         };
+        if let Some(exceeded) = monitor.at_end() {
+            return Err(KillReason::LimitExceeded(exceeded).into_error(exchange.output_cap, stderr.finish()));
+        }
         let (exit, level) = self.exit_from_record(record, command, script.as_ref())?;
         let stderr_tail = stderr.finish();
         let sandbox = command.confinement.level;

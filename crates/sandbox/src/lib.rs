@@ -5,7 +5,9 @@
 //! death of the daemon), no process of the tree survives it.
 
 mod address;
+mod cgroup;
 mod confinement;
+mod diagnosis;
 mod error;
 mod fds;
 mod image;
@@ -35,8 +37,11 @@ use std::time::Instant;
 use bytes::Bytes;
 
 pub use address::is_public;
+pub use cgroup::Version as CgroupVersion;
 pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
+pub use diagnosis::Weakness;
 pub use error::{ChildError, LauncherError};
+pub use launch_script::Landlock;
 pub use launcher::{KillReason, Launcher, Options};
 pub use output_memory::{OutputMemory, OutputReservation};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};

@@ -11,14 +11,46 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use toolyard_launcher::record::{self, Record};
 
+use super::cgroup::Group;
 use super::image::Image;
 use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
 use super::start::flags;
-use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
+use super::{ChildError, Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
 
 /// Timeout of one probe.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Attempts of a probe that fails for a reason that may pass.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Probes again after errors that say nothing about what the system supports, such as a lack of memory: the result
+/// is used for as long as the daemon runs.
+pub fn retried(mut probe: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut result = probe();
+    for _ in 1..ATTEMPTS {
+        match &result {
+            Err(error) if may_pass(error) => std::thread::sleep(PAUSE),
+            _ => return result,
+        }
+        result = probe();
+    }
+    result
+}
+
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, OutOfMemory, StorageFull, TimedOut, UnexpectedEof, WouldBlock};
+    // The error of a step of the script holds that of the kernel.
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ChildError>());
+    match inner {
+        Some(ChildError::Confinement { source, .. }) => may_pass(source),
+        _ => {
+            let kinds = [Interrupted, OutOfMemory, StorageFull, TimedOut, UnexpectedEof, WouldBlock];
+            kinds.contains(&error.kind()) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+        }
+    }
+}
 
 /// The launcher in a memfd, or in a file in `fallback_dir` if a memfd cannot be executed.
 pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
@@ -33,12 +65,12 @@ pub fn executable_image(fallback_dir: &Path) -> Result<Image, LauncherError> {
 
 /// Whether the image can be executed at all, independent of the levels.
 fn check_executable(image: &Image) -> io::Result<()> {
-    run_launcher(image, vec![record::FLAG_PROBE], None, None).map(drop)
+    run_launcher(image, vec![record::FLAG_PROBE], None, Vec::new()).map(drop)
 }
 
 /// Sets up a tree at `level` with a tool that exits at once.
 pub fn probe(image: &Image, level: TreeLevel) -> io::Result<()> {
-    let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, None)?;
+    let (record, _) = run_launcher(image, vec![level.letter(), record::FLAG_PROBE], None, Vec::new())?;
     match record.stage {
         record::STAGE_RAN => Ok(()),
         _ => Err(io::Error::from_raw_os_error(record.errno)),
@@ -52,9 +84,21 @@ pub fn probe_sandbox(
     level: SandboxLevel,
     system: &SystemView,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false)
+    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false, None)
         .map_err(io::Error::other)?;
-    run_script(image, levels, level, script.as_ref(), system).map(drop)
+    run_script(image, levels, level, script.as_ref(), system, None).map(drop)
+}
+
+/// Starts a tool that exits at once in a cgroup.
+pub fn probe_cgroup(
+    image: &Image,
+    levels: &[TreeLevel],
+    system: &SystemView,
+    group: &Group,
+) -> io::Result<()> {
+    let script = LaunchScript::new(&Confinement::none(), system, Path::new("/"), false, Some(group))
+        .map_err(io::Error::other)?;
+    run_script(image, levels, SandboxLevel::None, script.as_ref(), system, Some(group)).map(drop)
 }
 
 /// Creates the view of `script` and returns its mount namespace.
@@ -64,7 +108,7 @@ pub fn create_view(
     script: &LaunchScript,
     system: &SystemView,
 ) -> io::Result<OwnedFd> {
-    let namespace = run_script(image, levels, SandboxLevel::Full, Some(script), system)?;
+    let namespace = run_script(image, levels, SandboxLevel::Full, Some(script), system, None)?;
     fds::above_stdio(namespace.ok_or(io::ErrorKind::InvalidData)?)
 }
 
@@ -75,10 +119,13 @@ fn run_script(
     level: SandboxLevel,
     script: Option<&LaunchScript>,
     system: &SystemView,
+    group: Option<&Group>,
 ) -> io::Result<Option<OwnedFd>> {
     let shared = system.shared(level);
+    let passed = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
+    let passed = passed.into_iter().chain(group.into_iter().flat_map(launch_script::cgroup_descriptors));
     let flags = [flags(levels, level, script.is_some(), shared).as_bytes(), &[record::FLAG_PROBE]].concat();
-    let (record, passed) = run_launcher(image, flags, script.map(LaunchScript::bytes), shared)?;
+    let (record, passed) = run_launcher(image, flags, script.map(LaunchScript::bytes), passed.collect())?;
     match (record.stage, script) {
         (record::STAGE_RAN, _) => Ok(passed),
         (record::STAGE_CONFINE, Some(script)) => {
@@ -96,7 +143,7 @@ fn run_launcher(
     image: &Image,
     flags: Vec<u8>,
     script: Option<&[u8]>,
-    shared: Option<&SharedNamespaces>,
+    descriptors: Vec<(&OwnedFd, i32)>,
 ) -> io::Result<LauncherReply> {
     let nothing = Command {
         program: PathBuf::from("/"),
@@ -112,8 +159,7 @@ fn run_launcher(
     {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    let namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
-    let pid = spawn_args.spawn(&image.path, [&theirs; 4], namespaces)?;
+    let pid = spawn_args.spawn(&image.path, [&theirs; 4], descriptors)?;
     drop(theirs);
     let reply = receive_record(ours);
     // It exits after its reply.
@@ -150,6 +196,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_failure_that_may_pass_is_probed_again() {
+        let mut left = vec![Ok(()), Err(io::Error::from_raw_os_error(libc::EAGAIN))];
+        let step = "mount".to_owned();
+        let source = io::Error::from_raw_os_error(libc::ENOMEM);
+        left.push(Err(io::Error::other(ChildError::Confinement { step, source })));
+        assert!(retried(|| left.pop().unwrap()).is_ok() && left.is_empty());
+        for (errno, attempts) in [(libc::EPERM, 1), (libc::ENOSYS, 1), (libc::EAGAIN, ATTEMPTS)] {
+            let mut made = 0;
+            let failed = retried(|| {
+                made += 1;
+                Err(io::Error::from_raw_os_error(errno))
+            });
+            assert_eq!((failed.unwrap_err().raw_os_error(), made), (Some(errno), attempts));
+        }
+    }
 
     #[test]
     fn a_private_file_is_used_if_a_memfd_cannot_be_executed() {

@@ -9,7 +9,7 @@ use super::launch_script::LaunchScript;
 use super::launcher::KillReason;
 use super::limits::LimitMonitor;
 use super::output::{Lines, Stderr};
-use super::start::{Admitted, open_channels};
+use super::start::{Admitted, Started, open_channels};
 use super::tree::ProcessTree;
 use super::{ChildError, Command, Exit, Launcher, OnListener, SandboxLevel, TreeLevel};
 use toolyard_launcher::record::Record;
@@ -69,8 +69,8 @@ impl Launcher {
         let stdin = StdinQueue::new(ours.stdin, stdin).map_err(ChildError::Spawn)?;
         let stdout = Lines::new(ours.stdout, line_cap, self.output_memory()).map_err(ChildError::Spawn)?;
         let stderr = Stderr::new(ours.stderr).map_err(ChildError::Spawn)?;
-        let (tree, script) = self.start(command, admitted, ours.control, theirs, on_listener)?;
-        let monitor = LimitMonitor::new(&command.confinement, tree.launcher());
+        let Started { tree, script, monitor } =
+            self.start(command, admitted, ours.control, theirs, on_listener)?;
         Ok(ChildSession {
             launcher: self,
             command,
@@ -136,6 +136,9 @@ impl ChildSession<'_> {
             Some(record) => record,
             None => self.tree.wait().await,
         };
+        if let Some(exceeded) = self.monitor.at_end() {
+            return Err(KillReason::LimitExceeded(exceeded).into_error(self.line_cap, self.stderr.finish()));
+        }
         let (exit, level) = self.launcher.exit_from_record(record, self.command, self.script.as_ref())?;
         let stderr_tail = self.stderr.finish();
         Ok(Exited { exit, stderr_tail, level, sandbox: self.command.confinement.level })

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{self, Instant};
 
+use super::cgroup::Group;
 use super::launch_script::{self, LaunchScript, SharedNamespaces};
+use super::limits::LimitMonitor;
 use super::spawn::SpawnArgs;
 use super::tree::ProcessTree;
 use super::{ChildError, Command, Confinement, Exit, Launcher, OnListener, SandboxLevel, TreeLevel, fds};
@@ -20,7 +22,15 @@ pub struct Admitted<'a> {
     script: Option<LaunchScript>,
     shared: Option<&'a SharedNamespaces>,
     view: Option<Arc<OwnedFd>>,
+    group: Option<Group>,
     permit: OwnedSemaphorePermit,
+}
+
+/// A command that runs.
+pub struct Started {
+    pub tree: ProcessTree,
+    pub script: Option<LaunchScript>,
+    pub monitor: LimitMonitor,
 }
 
 /// One side of every channel to a child.
@@ -57,11 +67,13 @@ impl Launcher {
         let permit = self.acquire_permit(deadline.into()).await?;
         // Not earlier: the files behind the view can change while the run waits for its permit.
         let view = self.view(confinement).await;
-        let script = LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some())?;
+        let group = self.group(confinement);
+        let script =
+            LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some(), group.as_ref())?;
         let shared = self.system.shared(confinement.level);
         let flags = flags(&self.levels, confinement.level, script.is_some(), shared);
         let spawn_args = SpawnArgs::new(&flags, command)?;
-        Ok(Admitted { spawn_args, script, shared, view, permit })
+        Ok(Admitted { spawn_args, script, shared, view, group, permit })
     }
 
     /// Starts the launcher with its ends of the channels. Ours must already be registered, because nothing
@@ -69,22 +81,25 @@ impl Launcher {
     pub(super) fn start(
         &self,
         command: &Command,
-        Admitted { spawn_args, script, shared, view, permit }: Admitted<'_>,
+        Admitted { spawn_args, script, shared, view, group, permit }: Admitted<'_>,
         control: OwnedFd,
         theirs: Channels,
         on_listener: Option<OnListener>,
-    ) -> Result<(ProcessTree, Option<LaunchScript>), ChildError> {
+    ) -> Result<Started, ChildError> {
         let control = ProcessTree::register(control).map_err(ChildError::Spawn)?;
         if let Some(script) = &script {
             send(control.get_ref(), script)?;
         }
         let mut namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
         namespaces.extend(view.as_deref().map(|view| (view, launch_script::FD_VIEW as i32)));
+        namespaces.extend(group.iter().flat_map(launch_script::cgroup_descriptors));
         let passed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
         let pid = spawn_args
             .spawn(&self.image.path, passed, namespaces)
             .map_err(|error| spawn_error(error, command))?;
-        Ok((ProcessTree::new(control, pid, self.reaper.handle(), permit, on_listener), script))
+        let tree = ProcessTree::new(control, pid, self.reaper.handle(), permit, on_listener);
+        let monitor = self.monitor(command, &tree, group);
+        Ok(Started { tree, script, monitor })
     }
 
     /// How the program ended, according to the launcher's record.

@@ -24,7 +24,7 @@ use toolyard_protocol::{Error, ErrorKind, ToolSpec};
 use toolyard_runtimes::Host;
 use toolyard_runtimes::builtin::{self, Group, Services, YardFiles};
 use toolyard_runtimes::secrets::Secrets;
-use toolyard_sandbox::{self as sandbox, Launcher};
+use toolyard_sandbox::{self as sandbox, Launcher, Weakness};
 use toolyard_store::audit::{FileAuditLog, Options};
 use toolyard_store::sqlite::open_cache;
 use toolyard_yard::{LoadSettings, Loader, PromptIndex, PromptService, resources};
@@ -206,6 +206,19 @@ impl Yard {
             has_state,
             state_problem,
         })
+    }
+
+    /// Says if tools get less than the full sandbox, and why.
+    pub fn sandbox_warning(&self) -> Option<String> {
+        let (launcher, policy) = (&self.loader.launcher, self.config.load_settings().sandbox_policy);
+        let weakness = policy.weakness(launcher)?;
+        let level = launcher.sandbox_level().min(policy.level);
+        let then =
+            if level < policy.require { "tools that need one are refused" } else { "tools run with less" };
+        let Weakness { what, remedy } = weakness;
+        Some(format!(
+            "the sandbox is {level}, not full, and {then}: {what} ({remedy}; see 'toolyard doctor')"
+        ))
     }
 
     pub fn load(&self) -> Snapshot {

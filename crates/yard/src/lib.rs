@@ -11,5 +11,5 @@ pub mod watch;
 
 pub use is_yard::is_yard;
 pub use prompts::{Packs, PromptIndex, PromptService};
-pub use tools::{Defaults, LoadSettings, Loaded, Loader, SandboxPolicy, WhenUnavailable};
+pub use tools::{Defaults, LoadSettings, Loaded, Loader, SandboxPolicy};
 pub use watch::{WatchEvent, WatchOptions, Watcher};

@@ -29,8 +29,12 @@ impl Bubblewrap {
             return Err(format!("{BUBBLEWRAP} not found (Debian package bubblewrap)").into());
         }
         let mut arguments = namespaces(launcher.level());
-        let mounts =
-            through_launcher(launcher, SandboxLevel::Full, &["/bin/cat", "/proc/self/mountinfo"]).await?;
+        let mounts = through_launcher(
+            launcher,
+            &Confinement::at(SandboxLevel::Full),
+            &["/bin/cat", "/proc/self/mountinfo"],
+        )
+        .await?;
         let mut mount_arguments: Vec<Vec<String>> = Vec::new();
         for mount in String::from_utf8(mounts)?.lines() {
             let argument = mount_argument(mount).ok_or("cannot parse mountinfo")?;
@@ -41,7 +45,9 @@ impl Bubblewrap {
         }
         arguments.extend(mount_arguments.into_iter().flatten());
         let find = ["/usr/bin/find", "/", "-xdev", "-type", "l", "-printf", "%l\\n%p\\n"];
-        let links = String::from_utf8(through_launcher(launcher, SandboxLevel::Full, &find).await?)?;
+        let links = String::from_utf8(
+            through_launcher(launcher, &Confinement::at(SandboxLevel::Full), &find).await?,
+        )?;
         let links: Vec<&str> = links.lines().collect();
         for pair in links.chunks_exact(2) {
             arguments.extend(["--symlink", pair[0], pair[1]].map(str::to_owned));

@@ -36,7 +36,7 @@ fn main() -> Outcome {
     let uid = geteuid().as_raw();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!(
-        "{:<42} {:>8} {:>8} {:>6} {:>6}",
+        "{:<52} {:>8} {:>8} {:>6} {:>6}",
         format!("as user {uid}"),
         "CPU µs",
         "wall µs",
@@ -47,7 +47,7 @@ fn main() -> Outcome {
         let options = Options { level: Some(level), ..Options::default() };
         match Launcher::with_options(&std::env::temp_dir(), options) {
             Ok(launcher) => compare(&runtime, &Arc::new(launcher), runs)?,
-            Err(_) => println!("{level:<42} not available"),
+            Err(_) => println!("{level:<52} not available"),
         }
     }
     if uid == 0 { as_an_ordinary_user() } else { Ok(()) }
@@ -67,7 +67,19 @@ fn as_an_ordinary_user() -> Outcome {
 /// Compares one launcher at every sandbox level with bubblewrap at the strongest.
 fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     let sandboxes = SandboxLevel::ALL.into_iter().rev().filter(|level| *level <= launcher.sandbox_level());
-    let mut sandboxes: Vec<(SandboxLevel, Cost)> = sandboxes.map(|level| (level, Cost::default())).collect();
+    let none = sandboxes.map(|level| (format!("sandbox {level}"), Confinement::at(level)));
+    let mut sandboxes: Vec<(String, Confinement, Cost)> =
+        none.map(|(name, confinement)| (name, confinement, Cost::default())).collect();
+    // The limits of a tool that declares none.
+    let limits = Confinement {
+        memory: Some(1 << 30),
+        processes: Some(256),
+        files: Some(1024),
+        ..Confinement::at(launcher.sandbox_level())
+    };
+    let how = if launcher.cgroups().is_ok() { "cgroup" } else { "watched" };
+    let name = format!("sandbox {}, limits ({how})", limits.level);
+    sandboxes.push((name, limits, Cost::default()));
     let (mut bare, mut wrapped) = (Cost::default(), Cost::default());
     let bubblewrap = match launcher.sandbox_level() {
         SandboxLevel::Full => runtime.block_on(Bubblewrap::like(launcher)),
@@ -75,12 +87,12 @@ fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     };
     for _ in 0..ROUNDS {
         bare.add(|| (0..runs).try_for_each(|_| bare_spawn()))?;
-        for (level, cost) in &mut sandboxes {
+        for (_, confinement, cost) in &mut sandboxes {
             // On a worker thread, as in the daemon: otherwise each wake-up would cross threads.
-            let (launcher, level) = (Arc::clone(launcher), *level);
+            let (launcher, confinement) = (Arc::clone(launcher), confinement.clone());
             let batch = async move {
                 for _ in 0..runs {
-                    let output = through_launcher(&launcher, level, &[PROGRAM]).await?;
+                    let output = through_launcher(&launcher, &confinement, &[PROGRAM]).await?;
                     is_echo(&output)?;
                 }
                 Ok(())
@@ -93,8 +105,8 @@ fn compare(runtime: &Runtime, launcher: &Arc<Launcher>, runs: u32) -> Outcome {
     }
     let each = runs * ROUNDS;
     bare.print("bare posix_spawn", &bare, each);
-    for (level, cost) in &sandboxes {
-        cost.print(&format!("{}, sandbox {level}", launcher.level()), &bare, each);
+    for (name, _, cost) in &sandboxes {
+        cost.print(&format!("{}, {name}", launcher.level()), &bare, each);
     }
     match bubblewrap {
         Ok(_) => wrapped.print("bubblewrap, the same sandbox as far as it can", &bare, each),
@@ -126,7 +138,7 @@ fn is_echo(output: &[u8]) -> Outcome {
 
 async fn through_launcher(
     launcher: &Launcher,
-    level: SandboxLevel,
+    confinement: &Confinement,
     argv: &[&str],
 ) -> Result<Vec<u8>, Failed> {
     let command = Command {
@@ -134,7 +146,7 @@ async fn through_launcher(
         argv: argv.iter().map(Into::into).collect(),
         env: Vec::new(),
         cwd: "/".into(),
-        confinement: Confinement::at(level),
+        confinement: confinement.clone(),
     };
     let deadline = Instant::now() + Duration::from_secs(10);
     let exchange = Exchange { stdin: INPUT.into(), output_cap: 1 << 20, deadline, on_listener: None };
@@ -164,7 +176,7 @@ impl Cost {
         let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
         let ratio = |time: Duration, bare: Duration| time.as_secs_f64() / bare.as_secs_f64();
         let (cpu, wall) = (ratio(self.cpu, bare.cpu), ratio(self.wall, bare.wall));
-        println!("{name:<42} {:>8.0} {:>8.0} {cpu:>6.2} {wall:>6.2}", each(self.cpu), each(self.wall));
+        println!("{name:<52} {:>8.0} {:>8.0} {cpu:>6.2} {wall:>6.2}", each(self.cpu), each(self.wall));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Landlock rules: a second barrier inside namespaces, the only one without them.
 
 use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +19,14 @@ const MAKE_BLOCK: u64 = 1 << 11;
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
+/// Connecting to a UNIX socket by its path.
+const RESOLVE_UNIX: u64 = 1 << 16;
 const BIND_AND_CONNECT_TCP: u64 = 3;
-const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
+const ABSTRACT_SOCKETS: u64 = 1;
+const SIGNALS: u64 = 2;
 
 const READ_EXECUTE: u64 = EXECUTE | READ_FILE | READ_DIR;
-const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV | RESOLVE_UNIX;
 /// Entries of `/proc` about the machine, not about other processes.
 const PROC: [&str; 9] = [
     "/proc/cpuinfo",
@@ -38,43 +42,84 @@ const PROC: [&str; 9] = [
 /// Maximum number of siblings of hidden paths, which are granted one by one.
 const MAX_SIBLINGS: usize = 2000;
 
-/// The Landlock ABI version of this kernel; 0 if it has no Landlock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Abi(pub i64);
+/// The Landlock rights that this kernel knows. Each was asked for by itself: distributions add some to kernels whose
+/// ABI version does not have them, and leave others out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Landlock {
+    fs: u64,
+    net: u64,
+    scoped: u64,
+}
 
-impl Abi {
-    pub fn detect() -> Abi {
-        const VERSION: libc::c_int = 1;
-        let nothing = std::ptr::null::<u8>();
-        // SAFETY: with this flag the call only returns the version.
-        Abi(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0usize, VERSION) }.max(0))
+impl Landlock {
+    pub fn detect() -> Landlock {
+        let known = |attributes: fn(u64) -> [u64; 3], rights: u64| {
+            let bits = (0..u64::BITS).map(|bit| 1 << bit).filter(|right| rights & right != 0);
+            bits.filter(|right| is_known(&attributes(*right))).sum()
+        };
+        let newest = Landlock::of_abi(u32::MAX);
+        Landlock {
+            fs: known(|right| [right, 0, 0], newest.fs),
+            net: known(|right| [0, right, 0], newest.net),
+            scoped: known(|right| [0, 0, right], newest.scoped),
+        }
     }
 
-    fn handled_rights(self) -> u64 {
-        match self.0 {
+    /// The rights of an ABI version, 0 for none.
+    pub fn of_abi(abi: u32) -> Landlock {
+        let fs = match abi {
+            0 => 0,
             1 => REFER - 1,
             2 => TRUNCATE - 1,
             3 | 4 => IOCTL_DEV - 1,
-            _ => (IOCTL_DEV << 1) - 1,
-        }
+            5..9 => RESOLVE_UNIX - 1,
+            9.. => (RESOLVE_UNIX << 1) - 1,
+        };
+        let net = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
+        Landlock { fs, net, scoped: if abi >= 6 { ABSTRACT_SOCKETS | SIGNALS } else { 0 } }
     }
 
-    fn tcp_rights(self) -> u64 {
-        if self.0 >= 4 { BIND_AND_CONNECT_TCP } else { 0 }
+    /// What both have.
+    pub fn and(self, other: Landlock) -> Landlock {
+        let Landlock { fs, net, scoped } = self;
+        Landlock { fs: fs & other.fs, net: net & other.net, scoped: scoped & other.scoped }
     }
 
-    fn scopes(self) -> u64 {
-        if self.0 >= 6 { ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 }
+    /// Whether it can keep a program from the files that it was not granted.
+    pub fn protects_files(self) -> bool {
+        let needed = Landlock::of_abi(1).fs;
+        self.fs & needed == needed
     }
 
-    /// How much of the three attributes the kernel knows, in bytes.
-    fn attributes_size(self) -> u32 {
-        match self.0 {
-            ..4 => 8,
-            4 | 5 => 16,
-            _ => 24,
-        }
+    pub fn has_truncate(self) -> bool {
+        self.fs & TRUNCATE != 0
     }
+
+    pub fn isolates_abstract_sockets(self) -> bool {
+        self.scoped & ABSTRACT_SOCKETS != 0
+    }
+
+    pub fn isolates_signals(self) -> bool {
+        self.scoped & SIGNALS != 0
+    }
+}
+
+/// How much of the attributes is used, in bytes: the kernel refuses more than it knows.
+fn attributes_size(attributes: &[u64; 3]) -> u32 {
+    let used = attributes.iter().rposition(|rights| *rights != 0).map_or(0, |last| last + 1);
+    (used.max(1) * 8) as u32
+}
+
+/// Whether the kernel creates a rule set that handles these rights.
+fn is_known(attributes: &[u64; 3]) -> bool {
+    let size = attributes_size(attributes) as usize;
+    // SAFETY: the kernel reads `size` bytes of the attributes.
+    let fd = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), size, 0) };
+    if fd >= 0 {
+        // SAFETY: just created, and used by nothing else.
+        drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
+    }
+    fd >= 0
 }
 
 pub fn write(
@@ -83,18 +128,18 @@ pub fn write(
     system: &SystemView,
     mounts: &[Mount],
 ) -> Result<(), ChildError> {
-    let abi = system.abi;
-    if abi.0 == 0 {
+    let landlock = system.landlock;
+    if !landlock.protects_files() {
         return match confinement.level {
             // Inside namespaces Landlock is an additional barrier only.
             SandboxLevel::Full => Ok(()),
             _ => Err(confinement_error("this kernel has no Landlock", libc::EOPNOTSUPP)),
         };
     }
-    let net = if confinement.network == Network::Deny { abi.tcp_rights() } else { 0 };
-    let (size, fs, scoped) = (abi.attributes_size(), abi.handled_rights(), abi.scopes());
-    script.push(Step::Ruleset { size, fs, net, scoped });
-    let mut rules = Rules { script, handled: abi.handled_rights() };
+    let net = if confinement.network == Network::Deny { landlock.net } else { 0 };
+    let (fs, scoped) = (landlock.fs, landlock.scoped);
+    script.push(Step::Ruleset { size: attributes_size(&[fs, net, scoped]), fs, net, scoped });
+    let mut rules = Rules { script, handled: fs };
     match confinement.level {
         SandboxLevel::Full => rules.inside_namespaces(mounts),
         _ => rules.without_namespaces(confinement, system, mounts)?,
@@ -236,23 +281,28 @@ mod tests {
     #[test]
     fn rights_of_every_abi_are_those_of_the_landlock_crate() {
         for theirs in ABIS {
-            let abi = Abi(theirs as i64);
-            // Connecting to a UNIX socket by its path (ABI 9) is not handled: without a mount namespace the
-            // seccomp filter denies UNIX sockets, and with one only sockets in the view can be reached.
-            let fs = AccessFs::from_all(theirs).bits() & !(AccessFs::ResolveUnix as u64);
-            assert_eq!(abi.handled_rights(), fs, "{theirs:?}");
-            assert_eq!(abi.tcp_rights(), AccessNet::from_all(theirs).bits(), "{theirs:?}");
-            assert_eq!(abi.scopes(), Scope::from_all(theirs).bits(), "{theirs:?}");
-            // The kernel refuses attributes that it does not know, and ignores those that it is not told of.
-            let known = [fs, abi.tcp_rights(), abi.scopes()].iter().filter(|rights| **rights != 0).count();
-            assert_eq!(abi.attributes_size() as usize, known * 8, "{theirs:?}");
+            let ours = Landlock::of_abi(theirs as u32);
+            assert_eq!(ours.fs, AccessFs::from_all(theirs).bits(), "{theirs:?}");
+            assert_eq!(ours.net, AccessNet::from_all(theirs).bits(), "{theirs:?}");
+            assert_eq!(ours.scoped, Scope::from_all(theirs).bits(), "{theirs:?}");
         }
-        let newer = Abi(ABI::V9 as i64 + 1);
-        assert_eq!(
-            newer.handled_rights(),
-            Abi(9).handled_rights(),
-            "an unknown ABI is used like the last known"
-        );
+        assert_eq!(Landlock::of_abi(10), Landlock::of_abi(9), "an unknown ABI is used like the last known");
+        assert!(!Landlock::of_abi(0).protects_files() && Landlock::of_abi(1).protects_files());
+    }
+
+    /// The rights found one by one are those of the version that the kernel says it has.
+    #[test]
+    fn the_rights_of_this_kernel_are_found() {
+        // SAFETY: with this flag the call only returns the version.
+        let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, 1) };
+        assert_eq!(Landlock::detect(), Landlock::of_abi(abi.max(0) as u32), "ABI {abi}");
+    }
+
+    #[test]
+    fn the_kernel_is_told_no_more_attributes_than_are_used() {
+        for (attributes, size) in [([1, 0, 0], 8), ([1, 1, 0], 16), ([1, 0, 1], 24), ([0, 0, 0], 8)] {
+            assert_eq!(attributes_size(&attributes), size);
+        }
     }
 
     #[test]
@@ -267,10 +317,11 @@ mod tests {
             (REFER, AccessFs::Refer),
             (TRUNCATE, AccessFs::Truncate),
             (IOCTL_DEV, AccessFs::IoctlDev),
+            (RESOLVE_UNIX, AccessFs::ResolveUnix),
         ] {
             assert_eq!(ours, theirs as u64, "{theirs:?}");
         }
         assert_eq!(READ_EXECUTE, AccessFs::from_read(ABI::V8).bits());
-        assert_eq!(FILE_RIGHTS, AccessFs::from_file(ABI::V8).bits());
+        assert_eq!(FILE_RIGHTS, AccessFs::from_file(ABI::V9).bits());
     }
 }

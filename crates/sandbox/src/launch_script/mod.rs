@@ -9,13 +9,16 @@ mod system;
 mod view;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use toolyard_launcher::script::{self, Reader, Step};
 pub use toolyard_launcher::script::{FD_VIEW, TAG_LISTENER, TAG_VIEW};
 
+use super::cgroup::{Group, Version};
 use super::{ChildError, Confinement, Network, PROXY_PORT, SandboxLevel};
+pub use landlock::Landlock;
 use mounts::ResolvedPaths;
 pub use shared_namespaces::SharedNamespaces;
 pub use system::SystemView;
@@ -43,17 +46,20 @@ impl LaunchScript {
         let mut script = LaunchScript::empty();
         script.push(Step::SendView {});
         view::prepare(&mut script, confinement, system, &mounts::resolve(confinement)?);
-        script.finish(libc::CLONE_NEWNS)
+        script.finish(libc::CLONE_NEWNS, 0)
     }
 
-    /// `None` if no steps are needed. `pooled`: a pooled view is entered instead of creating one.
+    /// `None` if no steps are needed. `pooled`: a pooled view is entered instead of creating one. `group`: the
+    /// cgroup that counts what the tree holds.
     pub fn new(
         confinement: &Confinement,
         system: &SystemView,
         cwd: &Path,
         pooled: bool,
+        group: Option<&Group>,
     ) -> Result<Option<LaunchScript>, ChildError> {
         let mut script = LaunchScript::empty();
+        let cgroup = script.join_cgroup(group);
         let resolved = match confinement.level {
             SandboxLevel::None => ResolvedPaths::default(),
             _ => mounts::resolve(confinement)?,
@@ -87,12 +93,13 @@ impl LaunchScript {
             script.push(Step::DropPrivileges {});
             landlock::write(&mut script, confinement, system, &resolved.mounts)?;
             // Last, because it denies system calls that the other steps need.
-            script.push(Step::Filter { instructions: &system.filter(confinement) });
+            let instructions = &system.filter(confinement, confinement.memory.is_none() || group.is_some());
+            script.push(Step::Filter { instructions });
         }
-        if script.steps.is_empty() {
+        if script.steps.is_empty() && cgroup == 0 {
             return Ok(None);
         }
-        script.finish(namespaces).map(Some)
+        script.finish(namespaces, cgroup).map(Some)
     }
 
     fn empty() -> LaunchScript {
@@ -100,16 +107,15 @@ impl LaunchScript {
         LaunchScript { bytes: vec![0; script::HEADER], steps: Vec::new(), valid: true, shown, masked }
     }
 
-    fn finish(mut self, namespaces: i32) -> Result<LaunchScript, ChildError> {
+    fn finish(mut self, namespaces: i32, cgroup: u32) -> Result<LaunchScript, ChildError> {
         if !self.valid {
             return Err(confinement_error("a path contains a NUL byte", libc::EINVAL));
         }
         if self.bytes.len() > script::MAX {
             return Err(confinement_error("too many paths for one program", libc::E2BIG));
         }
-        let length = (self.bytes.len() as u32).to_le_bytes();
-        self.bytes[..4].copy_from_slice(&length);
-        self.bytes[4..8].copy_from_slice(&(namespaces as u32).to_le_bytes());
+        let header = [self.bytes.len() as u32, namespaces as u32, cgroup].map(u32::to_le_bytes).concat();
+        self.bytes[..script::HEADER].copy_from_slice(&header);
         Ok(self)
     }
 
@@ -123,6 +129,19 @@ impl LaunchScript {
         let step = at.and_then(|at| Step::decode(&mut Reader { left: self.bytes.get(*at..)? }));
         let step = step.map_or_else(|| "unknown step".into(), |step| step.to_string());
         ChildError::Confinement { step, source }
+    }
+
+    /// Joins the cgroups of version 1; returns the descriptor of the one of version 2 that the process is created
+    /// in, or 0.
+    fn join_cgroup(&mut self, group: Option<&Group>) -> u32 {
+        let Some(group) = group else { return 0 };
+        if group.version() == Version::V2 {
+            return script::FD_CGROUP as u32;
+        }
+        for (_, descriptor) in cgroup_descriptors(group) {
+            self.push(Step::JoinCgroup { descriptor: descriptor as u32 });
+        }
+        0
     }
 
     /// Adds steps that join shared namespaces; returns the clone flags of those to create: (network, ipc).
@@ -163,6 +182,11 @@ impl LaunchScript {
 /// A step to be written.
 type NewStep<'a> = Step<&'a [u8], &'a [u8]>;
 
+/// The descriptors of a group with their numbers in the launcher.
+pub fn cgroup_descriptors(group: &Group) -> impl Iterator<Item = (&OwnedFd, i32)> {
+    group.entries().iter().zip(script::FD_CGROUP as i32..script::FD_END as i32)
+}
+
 /// A path relative to the new root: without the leading slash.
 fn root_relative(path: &Path) -> &[u8] {
     let bytes = path.as_os_str().as_bytes();
@@ -194,18 +218,19 @@ mod tests {
     fn a_path_with_a_nul_byte_is_refused() {
         let mut script = LaunchScript::empty();
         script.push(Step::Chdir { path: b"/a\0\x01" });
-        let error = script.finish(0).err().unwrap().to_string();
+        let error = script.finish(0, 0).err().unwrap().to_string();
         assert!(error.contains("NUL byte"), "{error}");
     }
 
     #[test]
     fn without_a_sandbox_and_limits_there_is_no_script() {
-        let system = SystemView::new(crate::TreeLevel::Subreaper, &crate::image::Image::in_memory().unwrap());
-        assert!(LaunchScript::new(&Confinement::none(), &system, Path::new("/"), false).unwrap().is_none());
+        let image = crate::image::Image::in_memory().unwrap();
+        let system = SystemView::new(crate::TreeLevel::Subreaper, &image, Landlock::detect());
+        let script = |confinement: &Confinement| {
+            LaunchScript::new(confinement, &system, Path::new("/"), false, None).unwrap()
+        };
+        assert!(script(&Confinement::none()).is_none());
         let files = Confinement { files: Some(10), ..Confinement::none() };
-        assert_eq!(
-            LaunchScript::new(&files, &system, Path::new("/"), false).unwrap().unwrap().steps.len(),
-            1
-        );
+        assert_eq!(script(&files).unwrap().steps.len(), 1);
     }
 }

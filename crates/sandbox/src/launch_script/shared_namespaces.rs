@@ -14,14 +14,11 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::landlock::Abi;
+use super::landlock::Landlock;
 use crate::image::Image;
 use crate::spawn::SpawnArgs;
 use crate::{Command, Confinement, TreeLevel, fds, record};
 use toolyard_launcher::script;
-
-/// The first Landlock version that isolates abstract UNIX sockets.
-const MIN_SCOPED_ABI: Abi = Abi(6);
 
 /// Descriptors that keep the namespaces alive and are passed to launchers.
 pub struct SharedNamespaces {
@@ -36,9 +33,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 impl SharedNamespaces {
     /// `None` if they cannot be created or safely shared; each tool then gets its own.
-    pub fn new(abi: Abi, level: TreeLevel, image: &Image) -> Option<SharedNamespaces> {
+    pub fn new(landlock: Landlock, level: TreeLevel, image: &Image) -> Option<SharedNamespaces> {
         match level {
-            _ if abi < MIN_SCOPED_ABI => None,
+            _ if !landlock.isolates_abstract_sockets() => None,
             TreeLevel::PidNamespace => SharedNamespaces::of_root(),
             TreeLevel::UserPidNamespace => SharedNamespaces::of_user(image),
             TreeLevel::Subreaper => None,
@@ -66,7 +63,7 @@ impl SharedNamespaces {
         let (stdin_theirs, _stdin) = fds::pipe().ok()?;
         let (_output, output_theirs) = fds::pipe().ok()?;
         let namespaces = (libc::CLONE_NEWNET | libc::CLONE_NEWIPC) as u32;
-        let script = [(script::HEADER as u32).to_le_bytes(), namespaces.to_le_bytes()].concat();
+        let script = [script::HEADER as u32, namespaces, 0].map(u32::to_le_bytes).concat();
         fds::write(&control, &script).ok().filter(|written| *written == script.len())?;
         // Blocks reading its stdin, which stays empty.
         let waiting = Command {

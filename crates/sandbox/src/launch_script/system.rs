@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
-use super::landlock::Abi;
+use super::landlock::Landlock;
 use super::mounts::{self, Access, Mount, Symlink};
-use super::seccomp;
+use super::seccomp::Filter;
 use super::shared_namespaces::SharedNamespaces;
 use crate::image::Image;
 use crate::{Confinement, SandboxLevel, TreeLevel};
@@ -41,7 +41,7 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 
 /// The part of this machine that every sandboxed program sees.
 pub struct SystemView {
-    pub abi: Abi,
+    pub landlock: Landlock,
     pub visible: Vec<Mount>,
     pub resolver: Vec<Mount>,
     pub devices: Vec<PathBuf>,
@@ -70,8 +70,8 @@ impl CopiedFile {
 }
 
 impl SystemView {
-    /// `level` decides whether tools run in a user namespace.
-    pub fn new(level: TreeLevel, image: &Image) -> SystemView {
+    /// `level` decides whether tools run in a user namespace. `landlock` are the rights to use.
+    pub fn new(level: TreeLevel, image: &Image, landlock: Landlock) -> SystemView {
         let mut links = Vec::new();
         let etc = |name: &str| Path::new("/etc").join(name);
         let versioned = fs::read_dir("/etc").into_iter().flatten().flatten();
@@ -90,14 +90,13 @@ impl SystemView {
         let devices = DEVICES.into_iter().map(PathBuf::from).filter(is_device).collect();
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let copies = COPIED.into_iter().filter_map(CopiedFile::new).collect();
-        let abi = Abi::detect();
         SystemView {
-            abi,
+            landlock,
             visible,
             resolver,
             devices,
             copies,
-            shared: SharedNamespaces::new(abi, level, image),
+            shared: SharedNamespaces::new(landlock, level, image),
             links,
             uid,
             gid,
@@ -106,8 +105,18 @@ impl SystemView {
 }
 
 impl SystemView {
-    pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
-        seccomp::program(confinement.level, confinement.network, self.shared.is_some())
+    /// `counted`: the kernel counts all memory of the tree, or it has no limit.
+    pub fn filter(&self, confinement: &Confinement, counted: bool) -> Vec<u8> {
+        let filter = Filter {
+            level: confinement.level,
+            network: confinement.network,
+            shared_ipc: self.shared.is_some(),
+            counted,
+            metadata: confinement.metadata,
+            scoped_sockets: self.landlock.isolates_abstract_sockets(),
+            truncate_right: self.landlock.has_truncate(),
+        };
+        filter.program()
     }
 
     /// The shared namespaces that a program at this level joins.

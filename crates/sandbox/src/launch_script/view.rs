@@ -114,10 +114,11 @@ fn tmpfs(script: &mut LaunchScript, options: &str, path: &Path) {
     script.push(Step::Mount { kind: b"tmpfs", flags, options, path });
 }
 
-/// Mounts the `/proc` of this pid namespace.
+/// Mounts the `/proc` of this pid namespace. Its first process is not in the sandbox and would show the mounts and
+/// the network of the machine; a tool sees only processes that it could trace.
 fn proc(script: &mut LaunchScript) {
     let flags = RDONLY | NOSUID | NODEV | NOEXEC;
-    script.push(Step::Mount { kind: b"proc", flags, options: b"", path: b"proc" });
+    script.push(Step::Mount { kind: b"proc", flags, options: b"hidepid=ptraceable", path: b"proc" });
 }
 
 /// Mounts an empty file over another.
@@ -213,7 +214,8 @@ impl ViewBuilder<'_> {
         for path in &system.devices {
             self.file(path, b"");
             let source = path.as_os_str().as_bytes();
-            let attributes = NOSUID | NOEXEC;
+            // A read-only mount keeps root from changing the mode of the machine's device, not from writing to it.
+            let attributes = RDONLY | NOSUID | NOEXEC;
             let path = root_relative(path);
             self.script.push(Step::Bind { attributes, device: 0, inode: 0, source, path });
         }

@@ -21,6 +21,9 @@ pub fn run(_: Args, global: GlobalOptions) -> Result<u8, Error> {
         output::data(write_json(&snapshot));
     } else {
         print_table(&snapshot);
+        if let Some(warning) = yard.sandbox_warning() {
+            output::note(format!("\nwarning: {warning}"));
+        }
     }
     Ok(0)
 }
@@ -70,7 +73,11 @@ fn print_table(snapshot: &Snapshot) {
         let text = spec.about.description.as_deref().or(spec.about.title.as_deref()).unwrap_or("-");
         let first = text.lines().next().unwrap_or_default();
         let state = if enabled { "" } else { "(disabled) " };
-        let marker = if spec.sandbox == Sandbox::None { "(no sandbox) " } else { "" };
+        let marker = match spec.sandbox {
+            Sandbox::None => "(no sandbox) ",
+            Sandbox::Landlock => "(sandbox: landlock) ",
+            _ => "",
+        };
         let text = format!("{state}{marker}{first}");
         rows.push(vec![spec.exposed.to_string(), spec.kind.to_owned(), version, text]);
     }

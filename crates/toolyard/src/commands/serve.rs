@@ -57,6 +57,9 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
             "[auth] token is \"off\": every user and program of this machine has the rights of the yard's owner"
         );
     }
+    if let Some(warning) = yard.sandbox_warning() {
+        warn!(target: "toolyard", "{warning}");
+    }
     let options = cap_by_descriptor_limit(options(server, auth));
     let listener = TcpListener::bind(server.listen).await.map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("cannot listen on {}: {error}", server.listen))

@@ -11,6 +11,7 @@ use std::time::Duration;
 use toolyard_edges::{serve_framed, serve_stdio};
 use toolyard_protocol::Error;
 use tracing::level_filters::LevelFilter;
+use tracing::warn;
 
 /// Serve MCP on stdin and stdout
 #[derive(clap::Args)]
@@ -49,6 +50,9 @@ fn open_and_serve(global: &GlobalOptions, framing: Framing, log: &Log) -> Result
 
 async fn run_stdio(yard: Yard, framing: Framing) -> Result<u8, Error> {
     let engine = Arc::new(yard.engine()?);
+    if let Some(warning) = yard.sandbox_warning() {
+        warn!(target: "toolyard", "{warning}");
+    }
     let snapshot = engine.registry.snapshot();
     reload::print_problems(snapshot.problems());
     let mcp = yard.mcp(&engine)?;

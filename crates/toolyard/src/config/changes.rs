@@ -83,7 +83,7 @@ mod tests {
                     ("audit", "sync") => "\"always\"".to_owned(),
                     ("audit", "retention") => "\"99d\"".to_owned(),
                     ("sandbox", "level") => "\"landlock\"".to_owned(),
-                    ("sandbox", "when_unavailable") => "\"run unconfined\"".to_owned(),
+                    ("sandbox", "require") => "\"full\"".to_owned(),
                     ("prepare", "network") => "\"deny\"".to_owned(),
                     ("state", "dir") => "\"elsewhere\"".to_owned(),
                     ("limits", "timeout") => "\"7s\"".to_owned(),

@@ -94,8 +94,8 @@ impl Config {
 
     /// What decides how tool files are read.
     pub fn load_settings(&self) -> LoadSettings {
-        let sandbox::Sandbox { level, when_unavailable, allow_home } = self.sandbox;
-        let sandbox_policy = SandboxPolicy { level, when_unavailable, allow_home };
+        let sandbox::Sandbox { level, require, allow_home } = self.sandbox;
+        let sandbox_policy = SandboxPolicy { level, require, allow_home };
         let prepare_network = self.prepare.network;
         LoadSettings { defaults: self.limits.defaults(), sandbox_policy, prepare_network }
     }

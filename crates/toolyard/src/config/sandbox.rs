@@ -1,23 +1,22 @@
-//! `[sandbox]`: the sandbox level, and what happens to tools that cannot be sandboxed on this machine.
+//! `[sandbox]`: the strongest sandbox level that is used, and the weakest at which tools are started.
 
 use super::view;
-use toolyard_formats::doc::Fields;
+use toolyard_formats::doc::{Fields, Value};
 use toolyard_runtimes::builtin::Setting;
 use toolyard_sandbox::SandboxLevel;
-use toolyard_yard::WhenUnavailable;
 
 pub struct Sandbox {
     /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
-    pub when_unavailable: WhenUnavailable,
+    /// The weakest level at which tools are started.
+    pub require: SandboxLevel,
     /// Tools may run although the yard is a home folder.
     pub allow_home: bool,
 }
 
 impl Default for Sandbox {
     fn default() -> Sandbox {
-        let (level, when_unavailable) = (SandboxLevel::Full, WhenUnavailable::Refuse);
-        Sandbox { level, when_unavailable, allow_home: false }
+        Sandbox { level: SandboxLevel::Full, require: SandboxLevel::Landlock, allow_home: false }
     }
 }
 
@@ -36,12 +35,19 @@ impl Sandbox {
             }
             None => {}
         }
-        match fields.text_with_position("when_unavailable") {
-            Some(("refuse", _)) => self.when_unavailable = WhenUnavailable::Refuse,
-            Some(("run unconfined", _)) => self.when_unavailable = WhenUnavailable::Run,
+        if let Some((position, node)) = fields.take_replaced("when_unavailable") {
+            let require =
+                if node.value == Value::Text("run unconfined".to_owned()) { "none" } else { "landlock" };
+            let message = "'sandbox.when_unavailable' was replaced by 'sandbox.require'".to_owned();
+            fields.problem(position, message, &format!("write require = \"{require}\""));
+        }
+        match fields.text_with_position("require") {
+            Some(("full", _)) => self.require = SandboxLevel::Full,
+            Some(("landlock", _)) => self.require = SandboxLevel::Landlock,
+            Some(("none", _)) => self.require = SandboxLevel::None,
             Some((other, position)) => {
-                let message = format!("'sandbox.when_unavailable' is '{other}'");
-                fields.problem(position, message, "it must be \"refuse\" or \"run unconfined\"");
+                let message = format!("'sandbox.require' is '{other}'");
+                fields.problem(position, message, "it must be \"full\", \"landlock\" or \"none\"");
             }
             None => {}
         }
@@ -49,18 +55,9 @@ impl Sandbox {
     }
 
     pub fn settings(&self) -> Vec<(&'static str, Setting)> {
-        let level = match self.level {
-            SandboxLevel::Full => "full",
-            SandboxLevel::Landlock => "landlock",
-            SandboxLevel::None => "none",
-        };
-        let unavailable = match self.when_unavailable {
-            WhenUnavailable::Refuse => "refuse",
-            WhenUnavailable::Run => "run unconfined",
-        };
         vec![
-            ("level", view::text(level)),
-            ("when_unavailable", view::text(unavailable)),
+            ("level", view::text(self.level)),
+            ("require", view::text(self.require)),
             ("allow_home", Setting::Switch(self.allow_home)),
         ]
     }

@@ -74,7 +74,7 @@ fn list_show_check_and_doctor_print_json_with_the_documented_members() {
     }
     let doctor = yard.run(&["doctor", "--json"]).expect(9).json();
     let rows = doctor.as_array().unwrap();
-    rows.iter().for_each(|row| assert_eq!(members(row), ["detail", "name", "ok"]));
+    rows.iter().for_each(|row| assert_eq!(members(row), ["detail", "name", "ok", "state"]));
     let of = |name: &str| {
         rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}: {doctor}"))
     };

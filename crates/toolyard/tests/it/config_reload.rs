@@ -125,8 +125,8 @@ fn the_sandbox_policy_applies_to_every_tool_at_once() {
     let at_the_start = levels();
     live.change("[sandbox]\nlevel = \"landlock\"\n", &applied("[sandbox] level"));
     assert_eq!(levels(), [level("landlock"), None], "a list of hosts needs the full sandbox");
-    let run = "[sandbox]\nlevel = \"landlock\"\nwhen_unavailable = \"run unconfined\"\n";
-    live.change(run, &applied("[sandbox] when_unavailable"));
+    let run = "[sandbox]\nlevel = \"landlock\"\nrequire = \"none\"\n";
+    live.change(run, &applied("[sandbox] require"));
     assert_eq!(levels(), [level("landlock"), level("none")]);
     live.change("", &applied("[sandbox] level"));
     assert_eq!(levels(), at_the_start);
@@ -217,7 +217,7 @@ fn another(section: &str, key: &str, value: &Value) -> (String, Value) {
         ("audit", "sync", _) => json!("always"),
         ("audit", "retention", _) => json!("99d"),
         ("sandbox", "level", _) => json!("landlock"),
-        ("sandbox", "when_unavailable", _) => json!("run unconfined"),
+        ("sandbox", "require", _) => json!("full"),
         ("prepare", "network", _) => json!("deny"),
         ("state", "dir", _) => json!("elsewhere"),
         ("limits", "timeout", _) => json!("7s"),

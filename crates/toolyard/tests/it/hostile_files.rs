@@ -144,7 +144,7 @@ fn a_configuration_that_is_no_file_of_the_yard_is_refused_and_a_server_goes_on_r
         let refused = run_for(command, LIMIT).expect(9);
         assert!(refused.stderr.contains("toolyard.toml is not a regular file"), "{refused:?}");
         fs::remove_file(yard.path("toolyard.toml")).unwrap();
-        yard.file("data/config.toml", "[sandbox]\nwhen_unavailable = \"run unconfined\"\n");
+        yard.file("data/config.toml", "[sandbox]\nrequire = \"none\"\n");
         symlink("data/config.toml", yard.path("toolyard.toml")).unwrap();
         let refused = yard.run(&["list"]).expect(9);
         assert!(refused.stderr.contains("toolyard.toml is a symbolic link"), "{refused:?}");

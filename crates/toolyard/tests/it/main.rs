@@ -45,6 +45,8 @@ mod instructions;
 mod jobs;
 mod kills;
 mod kinds;
+mod levels;
+mod limits;
 mod log;
 mod looking;
 mod mcp;

@@ -1,7 +1,7 @@
 //! `runtime: python-uv-script`: one Python file that declares its dependencies (PEP 723).
 
 use super::{FileFormat, Kind, Runnable};
-use crate::tools::{ProcessSpec, ToolReader, WhenUnavailable};
+use crate::tools::{ProcessSpec, ToolReader};
 use std::path::Path;
 use std::sync::Arc;
 use toolyard_formats::doc::Fields;
@@ -141,12 +141,15 @@ impl ToolReader<'_> {
     fn prepare_level(&self, fields: &mut Fields<'_>) -> Option<SandboxLevel> {
         let policy = self.loader.settings().sandbox_policy;
         let level = self.loader.launcher.sandbox_level().min(policy.level);
-        if level > SandboxLevel::None || policy.when_unavailable == WhenUnavailable::Run {
+        if level >= policy.require {
             return Some(level);
         }
-        let what = "the environment is prepared in a sandbox, which this machine does not support";
-        let hint = "write [sandbox] when_unavailable = \"run unconfined\" in toolyard.toml to do without";
-        fields.problem(fields.position, what, hint);
+        let what = format!(
+            "the environment is prepared in a sandbox; the yard requires the level {}, but it is {level}",
+            policy.require
+        );
+        let hint = format!("write [sandbox] require = \"{level}\" in toolyard.toml to do without");
+        fields.problem(fields.position, what, &hint);
         None
     }
 }

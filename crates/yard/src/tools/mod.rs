@@ -19,7 +19,7 @@ mod toolpack;
 pub(crate) mod walk;
 pub(crate) mod written;
 
-pub use sandbox::{SandboxPolicy, WhenUnavailable};
+pub use sandbox::SandboxPolicy;
 pub use tool_reader::{ProcessSpec, ToolReader};
 
 use crate::prompts::Packs;

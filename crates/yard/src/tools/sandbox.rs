@@ -11,16 +11,20 @@ use toolyard_protocol::{GrantOrigin, Permissions};
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::grants::Refusal;
 use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
-use toolyard_sandbox::SandboxLevel;
 use toolyard_sandbox::proxy::HostRules;
+use toolyard_sandbox::{Launcher, SandboxLevel, Weakness};
 
-/// `sandbox: none`, or a map of what is needed.
+/// `sandbox: none`, or a map of what is needed; `{level: none}` with other limits than the usual ones.
 pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>, context: &FileContext<'_>) {
     let Some(node) = fields.take("sandbox") else { return };
     request.is_declared = true;
     match &node.value {
         Value::Text(text) if text == "none" => request.is_disabled = true,
         Value::Map(_) => match Fields::open(node, "sandbox") {
+            Ok(mut map) if map.has("level") => {
+                read_unconfined(request, &mut map);
+                fields.close(map);
+            }
             Ok(mut map) => {
                 read_map(request, &mut map, context);
                 fields.close(map);
@@ -32,6 +36,26 @@ pub fn read(request: &mut SandboxRequest, fields: &mut Fields<'_>, context: &Fil
             fields.problem(node.position, "'sandbox' must be 'none' or a map of what the tool needs", hint);
         }
     }
+}
+
+/// A program without a sandbox has nothing to declare but its limits.
+fn read_unconfined(request: &mut SandboxRequest, map: &mut Fields<'_>) {
+    match map.text_with_position("level") {
+        Some(("none", _)) => request.is_disabled = true,
+        Some((other, position)) => {
+            let hint =
+                "a tool's file can only say level: none; toolyard.toml chooses between full and landlock";
+            map.problem(position, format!("'level' is '{other}'"), hint);
+        }
+        None => {}
+    }
+    read_limits(request, map);
+}
+
+fn read_limits(request: &mut SandboxRequest, map: &mut Fields<'_>) {
+    request.memory = map.integer("memory", 1 << 20..=1 << 40).or(request.memory);
+    request.cpu = map.integer("cpuMs", 1..=86_400_000).map(Duration::from_millis).or(request.cpu);
+    request.processes = map.integer("processes", 1..=100_000).or(request.processes);
 }
 
 fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>, context: &FileContext<'_>) {
@@ -46,9 +70,7 @@ fn read_map(request: &mut SandboxRequest, map: &mut Fields<'_>, context: &FileCo
         refuse_nested(&mut fs, request, &context.loader.root);
         map.close(fs);
     }
-    request.memory = map.integer("memory", 1 << 20..=1 << 40).or(request.memory);
-    request.cpu = map.integer("cpuMs", 1..=86_400_000).map(Duration::from_millis).or(request.cpu);
-    request.processes = map.integer("processes", 1..=100_000).or(request.processes);
+    read_limits(request, map);
     request.tmp_bytes = map.integer("tmp", 4096..=1 << 36).unwrap_or(request.tmp_bytes);
 }
 
@@ -92,14 +114,37 @@ impl ToolReader<'_> {
             fields.problem(fields.position, what, hint);
             return None;
         }
-        let machine = self.loader.launcher.sandbox_level().min(policy.level);
-        let Some(why) = request.unsupported_reason(machine) else { return Some((machine, Vec::new())) };
-        if policy.when_unavailable == WhenUnavailable::Run {
-            let note = format!("it runs without the sandbox it asks for, as toolyard.toml allows: {why}");
-            return Some((SandboxLevel::None, vec![note]));
-        }
-        let hint = "write sandbox: none in the file, or [sandbox] when_unavailable = \"run unconfined\" in toolyard.toml";
-        fields.problem(fields.position, format!("the tool cannot be sandboxed on this machine: {why}"), hint);
+        let launcher = &self.loader.launcher;
+        let level = launcher.sandbox_level().min(policy.level);
+        let why = match request.unsupported_reason(level) {
+            None if level >= policy.require => return Some((level, Vec::new())),
+            None => policy.weakness(launcher).map(|weakness| {
+                let require = policy.require;
+                (
+                    format!(
+                        "the yard requires the sandbox level {require}, but it is {level}: {}",
+                        weakness.what
+                    ),
+                    weakness.remedy,
+                )
+            })?,
+            Some(why) if policy.require == SandboxLevel::None => {
+                let note = format!("it runs without the sandbox it asks for, as toolyard.toml allows: {why}");
+                return Some((SandboxLevel::None, vec![note]));
+            }
+            Some(why) => {
+                let weakness = policy.weakness(launcher);
+                let why =
+                    weakness.as_ref().map_or(why.to_owned(), |weakness| format!("{why}: {}", weakness.what));
+                (why, weakness.map_or_else(String::new, |weakness| weakness.remedy))
+            }
+        };
+        let (why, remedy) = why;
+        let hint = format!(
+            "{remedy}; or write sandbox: none in the file, or [sandbox] require = \"none\" in toolyard.toml"
+        );
+        let what = format!("the tool cannot be sandboxed on this machine: {why}");
+        fields.problem(fields.position, what, hint.trim_start_matches("; or "));
         None
     }
 
@@ -179,24 +224,27 @@ impl ToolReader<'_> {
 pub struct SandboxPolicy {
     /// The strongest level to use, if the machine supports it.
     pub level: SandboxLevel,
-    pub when_unavailable: WhenUnavailable,
+    /// The weakest level at which tools are started.
+    pub require: SandboxLevel,
     /// Tools may run although the yard is a home folder or contains one.
     pub allow_home: bool,
 }
 
 impl Default for SandboxPolicy {
     fn default() -> SandboxPolicy {
-        let (level, when_unavailable) = (SandboxLevel::Full, WhenUnavailable::Refuse);
-        SandboxPolicy { level, when_unavailable, allow_home: false }
+        SandboxPolicy { level: SandboxLevel::Full, require: SandboxLevel::Landlock, allow_home: false }
     }
 }
 
-/// What happens to tools that this machine cannot sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenUnavailable {
-    #[default]
-    Refuse,
-    Run,
+impl SandboxPolicy {
+    /// Why tools get less than the full sandbox: the machine, or the yard's own choice.
+    pub fn weakness(&self, launcher: &Launcher) -> Option<Weakness> {
+        if launcher.sandbox_level() > self.level {
+            let what = format!("toolyard.toml says [sandbox] level = \"{}\"", self.level);
+            return Some(Weakness { what, remedy: "remove the line".to_owned() });
+        }
+        launcher.weakness().cloned()
+    }
 }
 
 fn network<'n>(fields: &mut Fields<'n>, node: &'n Node) -> Option<NetworkPolicy> {

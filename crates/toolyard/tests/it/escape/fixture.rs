@@ -48,7 +48,10 @@ impl Fixture {
         let mut world: Value = serde_json::from_str(&line).unwrap();
 
         let port = world["port"].as_u64().unwrap();
-        yard.file("data/.keep", "").file(".git/hooks/.keep", "").file("tools/attack.py", CODE);
+        yard.file("data/.keep", "")
+            .file("truncated.txt", "text")
+            .file(".git/hooks/.keep", "")
+            .file("tools/attack.py", CODE);
         for tool in Tool::ALL {
             let (name, sandbox) = (tool.name(), tool.sandbox(port));
             let run = "kind: python\nentry: tools.attack:run\ntimeoutMs: 60000";

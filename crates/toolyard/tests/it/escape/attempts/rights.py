@@ -36,6 +36,12 @@ def set_the_setuid_bit(w):
     found(os.stat(path).st_mode & stat.S_ISUID, "cleared")
 
 
+@attempt
+def create_with_the_setuid_bit(w):
+    os.close(os.open(fresh(w), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o4755))
+    found(os.stat(fresh(w)).st_mode & stat.S_ISUID, "cleared")
+
+
 table(
     become_another_user=lambda w: os.setuid(w.other),
     join_a_group=lambda w: os.setgroups([w.other]),
@@ -70,6 +76,44 @@ def take_memory_in_a_file(w):
     for _ in range(150):
         os.write(file, bytes(1 << 20))
     time.sleep(0.5)
+
+
+@attempt
+def take_shared_memory(w):
+    import mmap
+
+    size, step = 150 << 20, 5 << 20
+    shared = mmap.mmap(-1, size)
+    for at in range(0, size, step):
+        shared[at : at + step] = bytes(step)
+        shared.madvise(mmap.MADV_DONTNEED, at, step)
+    time.sleep(0.5)
+
+
+@attempt
+def take_socket_buffers(w):
+    kept, sent = [], 0
+    while sent < 150 << 20:
+        one, other = socket.socketpair()
+        one.setblocking(False)
+        kept.append(other)
+        try:
+            while True:
+                sent += one.send(bytes(1 << 16))
+        except BlockingIOError:
+            one.close()
+    time.sleep(0.5)
+
+
+@attempt
+def compute_in_children(w):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in range(12):
+        if os.fork() == 0:
+            while time.process_time() < 0.06:
+                pass
+            os._exit(0)
+        time.sleep(0.12)
 
 
 @attempt
