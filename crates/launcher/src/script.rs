@@ -20,7 +20,9 @@ pub const FD_NETNS: usize = 5;
 pub const FD_IPCNS: usize = 6;
 pub const FD_VIEW: usize = 7;
 
-/// Tag bytes sent with a descriptor, which distinguish it from a record: a listening socket, a view.
+/// Tag bytes sent with a descriptor, which distinguish it from a record: a network namespace, a listening socket, a
+/// view.
+pub const TAG_NETWORK: u8 = 0xfc;
 pub const TAG_LISTENER: u8 = 0xfd;
 pub const TAG_VIEW: u8 = 0xfe;
 
@@ -149,6 +151,10 @@ steps! {
     19 Move { source: T, path: T } ["move a mount to /", path];
     /// Makes the mount at `path` read-only.
     20 Seal { path: T } ["make /", path, " read-only"];
+    /// Brings up the loopback interface of this network namespace.
+    21 Loopback {} ["bring up the loopback interface"];
+    /// Sends this network namespace to the daemon, to be used again after this run.
+    22 SendNetwork {} ["send the network namespace"];
 }
 
 /// A text to be written, without its NUL.

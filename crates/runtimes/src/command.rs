@@ -2,14 +2,17 @@
 
 use crate::dialog;
 use crate::host::Host;
+use crate::installation::is_system;
+use crate::interpreter::{self, Lookup};
 use crate::sandbox_builder::NetworkPolicy;
 use crate::sandbox_builder::SandboxBuilder;
 use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
+use crate::shims;
 use crate::uv::UvEnvironment;
 use bytes::Bytes;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
@@ -17,7 +20,8 @@ use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
 use toolyard_sandbox::proxy::{self, Reachable};
 use toolyard_sandbox::{
-    Admitted, ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
+    Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, PROXY_PORT,
+    SandboxLevel,
 };
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
@@ -51,6 +55,15 @@ pub enum Program {
     Prepared(Arc<UvEnvironment>),
 }
 
+/// What one run executes.
+struct Executable {
+    program: PathBuf,
+    /// Its `argv[0]`.
+    name: OsString,
+    /// What a script finds by its first line, if it is outside the system folders.
+    interpreter: Option<PathBuf>,
+}
+
 impl Runner for CommandRunner {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(self.exchange(run))
@@ -78,8 +91,8 @@ impl Runner for CommandRunner {
 
 impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
-        let (program, name) = self.program(&run).await?;
-        let command = self.command(&run, program, name)?;
+        let executable = self.executable(&run).await?;
+        let command = self.command(&run, executable)?;
         if run.spec.behavior.dialog {
             return dialog::run_dialog(self, &run, &command).await;
         }
@@ -123,22 +136,48 @@ impl CommandRunner {
         }))
     }
 
-    /// The executable and its `argv[0]`.
-    async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
-        Ok(match &self.program {
+    async fn executable(&self, run: &Run<'_>) -> Result<Executable, Error> {
+        let (program, name) = match &self.program {
             Program::Named(name) => {
-                (self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?, name.into())
+                let found = self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?;
+                let program = self.behind_shim(found.clone()).await;
+                // Interpreters locate their own files by `argv[0]`.
+                let name = if program == found { name.into() } else { program.clone().into() };
+                (program, name)
             }
-            // Interpreters locate their own files by `argv[0]`.
             Program::Resolved { path, .. } => (path.clone(), path.into()),
             Program::Prepared(environment) => {
                 let path = environment.ready(run.deadline).await?;
                 (path.clone(), path.into())
             }
-        })
+        };
+        let interpreter = match &self.program {
+            Program::Named(_) if !is_system(&program) => interpreter::named_in_script(&program),
+            _ => None,
+        };
+        let interpreter = interpreter.and_then(|name| self.host.program(&name, &self.root));
+        let interpreter = match interpreter {
+            Some(found) => Some(self.behind_shim(found).await).filter(|found| !is_system(found)),
+            None => None,
+        };
+        Ok(Executable { program, name, interpreter })
     }
 
-    fn command(&self, run: &Run<'_>, program: PathBuf, name: OsString) -> Result<Command, Error> {
+    /// The program that a version manager starts by this name.
+    async fn behind_shim(&self, found: PathBuf) -> PathBuf {
+        if let Some(target) = self.host.shim_target(&found) {
+            return target;
+        }
+        let (host, launcher) = (self.host.clone(), self.launcher.clone());
+        let (places, asked) = (self.sandbox_builder.places.clone(), found.clone());
+        let asking = tokio::task::spawn_blocking(move || {
+            shims::real_program(Lookup { host: &host, launcher: &launcher, places: &places }, &asked)
+        });
+        asking.await.unwrap_or(found)
+    }
+
+    fn command(&self, run: &Run<'_>, executable: Executable) -> Result<Command, Error> {
+        let Executable { program, name, interpreter } = executable;
         let mut argv = vec![name];
         let templated = self.arguments.iter().any(|argument| argument.literal().is_none());
         let input = templated.then(|| Input::new(&run.call.arguments)).transpose()?;
@@ -153,12 +192,25 @@ impl CommandRunner {
             Program::Prepared(environment) => Some(environment.folder()),
             _ => None,
         };
-        let confinement = self.sandbox_builder.confinement(&program, environment)?;
-        Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone(), confinement })
+        let interpreter = interpreter.as_deref();
+        let confinement = self.sandbox_builder.confinement(&program, interpreter, environment)?;
+        // The programs beside it are of the same version.
+        let beside = interpreter.unwrap_or(&program);
+        let beside = (!self.sandbox_builder.places.is_inside_yard(beside)).then(|| beside.parent()).flatten();
+        let env = self.env(run, &confinement, beside)?;
+        Ok(Command { program, argv, env, cwd: self.root.clone(), confinement })
     }
 
-    fn env(&self, run: &Run<'_>) -> Result<Vec<(OsString, OsString)>, Error> {
-        let mut env = self.host.base_env();
+    fn env(
+        &self,
+        run: &Run<'_>,
+        confinement: &Confinement,
+        first_on_path: Option<&Path>,
+    ) -> Result<Vec<(OsString, OsString)>, Error> {
+        let mut env = self.host.env_with_first(first_on_path);
+        if let Some((home, tmp)) = confinement.private_folders() {
+            env.extend([("HOME".into(), home.into()), ("TMPDIR".into(), tmp.into())]);
+        }
         let passed = self
             .passed_env
             .iter()

@@ -18,6 +18,7 @@ mod probe;
 mod require;
 pub mod sandbox_builder;
 pub mod secrets;
+pub mod shims;
 pub mod uv;
 
 pub use host::Host;

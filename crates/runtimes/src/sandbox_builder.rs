@@ -85,9 +85,14 @@ pub struct SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// The sandbox for one run of `program`, with what the declared paths lead to now. `environment` is the
-    /// folder that was prepared for the tool.
-    pub fn confinement(&self, program: &Path, environment: Option<&Path>) -> Result<Confinement, Error> {
+    /// The sandbox for one run of `program`, with what the declared paths lead to now. `interpreter` runs the
+    /// program, if it is a script; `environment` is the folder that was prepared for the tool.
+    pub fn confinement(
+        &self,
+        program: &Path,
+        interpreter: Option<&Path>,
+        environment: Option<&Path>,
+    ) -> Result<Confinement, Error> {
         if self.level == SandboxLevel::None {
             return Ok(Confinement::none());
         }
@@ -102,6 +107,9 @@ impl SandboxBuilder {
             grants.push(grant);
         }
         let mut read = installation::parts(program, environment, &self.places);
+        if let Some(interpreter) = interpreter {
+            read.extend(installation::parts(interpreter, None, &self.places));
+        }
         read.push(self.places.root.clone());
         Ok(Confinement {
             level: self.level,
@@ -122,8 +130,8 @@ impl SandboxBuilder {
         })
     }
 
-    /// What a run would get now, apart from what every program sees.
-    pub fn permissions(&self, program: Option<&Path>, environment: Option<&Path>) -> Permissions {
+    /// What a run would get now, apart from what every program sees. `programs` are the program and its interpreter.
+    pub fn permissions(&self, programs: &[PathBuf], environment: Option<&Path>) -> Permissions {
         if self.level == SandboxLevel::None {
             return Permissions::default();
         }
@@ -138,8 +146,8 @@ impl SandboxBuilder {
             origin,
         };
         let mut grants = vec![grant(self.places.root.clone(), false, GrantOrigin::Yard)];
-        let parts = program.map(|program| installation::parts(program, None, &self.places));
-        let parts = parts.into_iter().flatten().chain(environment.map(Path::to_owned));
+        let parts = programs.iter().flat_map(|program| installation::parts(program, None, &self.places));
+        let parts = parts.chain(environment.map(Path::to_owned));
         grants.extend(parts.map(|path| grant(path, false, GrantOrigin::Program)));
         let opened =
             self.sandbox_request.paths().filter_map(|(path, writable)| self.places.open(path, writable).ok());

@@ -69,6 +69,16 @@ impl Confinement {
             tmp_bytes: 64 << 20,
         }
     }
+
+    /// The private, empty and writable folders of a program: its home and the one for temporary files. At
+    /// [`SandboxLevel::Full`] only, and there both are `/tmp` if the host's is granted as a whole.
+    pub fn private_folders(&self) -> Option<(&'static Path, &'static Path)> {
+        let tmp = Path::new("/tmp");
+        let mut granted = self.read.iter().chain(self.grants.iter().map(|grant| &grant.path));
+        let is_granted = granted.any(|path| tmp.starts_with(path));
+        let home = if is_granted { tmp } else { Path::new("/tmp/home") };
+        (self.level == SandboxLevel::Full).then_some((home, tmp))
+    }
 }
 
 /// A file or folder that was opened before the start. The start fails if its path leads to something else by then.
@@ -142,7 +152,8 @@ impl fmt::Display for SandboxLevel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Only UNIX sockets between processes of the tree.
+    /// Only the loopback interface of a network namespace of its own, and UNIX sockets between processes of the
+    /// tree; no sockets at [`SandboxLevel::Landlock`].
     Deny,
     /// The host's network with TCP and UDP; no raw sockets.
     Allow,

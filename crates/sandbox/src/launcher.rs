@@ -10,6 +10,7 @@ use super::image::Image;
 use super::input::Stdin;
 use super::launch_script::SystemView;
 use super::limits::{LimitExceeded, LimitMonitor};
+use super::network_pool::NetworkPool;
 use super::output::{OverCap, Stderr, Stdout};
 use super::probe::{executable_image, probe, probe_sandbox};
 use super::reaper::Reaper;
@@ -28,6 +29,7 @@ pub struct Launcher {
     sandbox: SandboxLevel,
     pub(super) system: Arc<SystemView>,
     pub(super) view_pool: Arc<ViewPool>,
+    pub(super) network_pool: Arc<NetworkPool>,
     pub(super) permits: Arc<Semaphore>,
     pub(super) reaper: Reaper,
 }
@@ -71,8 +73,9 @@ impl Launcher {
         let works = |level: &SandboxLevel| probe_sandbox(&image, &levels, *level, &system).is_ok();
         let sandbox = SandboxLevel::ALL.into_iter().find(works).unwrap_or(SandboxLevel::None);
         let permits = Semaphore::new(options.max_live.clamp(1, Semaphore::MAX_PERMITS));
-        let (image, system, view_pool) = (Arc::new(image), Arc::new(system), Arc::default());
-        Ok(Launcher { image, level, levels, sandbox, system, view_pool, permits: Arc::new(permits), reaper })
+        let (image, system, permits) = (Arc::new(image), Arc::new(system), Arc::new(permits));
+        let (view_pool, network_pool) = (Arc::default(), Arc::default());
+        Ok(Launcher { image, level, levels, sandbox, system, view_pool, network_pool, permits, reaper })
     }
 
     pub fn level(&self) -> TreeLevel {

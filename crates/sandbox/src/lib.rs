@@ -13,6 +13,7 @@ mod input;
 mod launch_script;
 mod launcher;
 mod limits;
+mod network_pool;
 mod output;
 mod probe;
 pub mod proxy;

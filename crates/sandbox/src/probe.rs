@@ -12,7 +12,7 @@ use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use toolyard_launcher::record::{self, Record};
 
 use super::image::Image;
-use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
+use super::launch_script::{self, LaunchScript, Pooled, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
 use super::start::flags;
 use super::{Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
@@ -52,7 +52,7 @@ pub fn probe_sandbox(
     level: SandboxLevel,
     system: &SystemView,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false)
+    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), Pooled::default())
         .map_err(io::Error::other)?;
     run_script(image, levels, level, script.as_ref(), system).map(drop)
 }
@@ -136,8 +136,8 @@ fn receive_record(socket: OwnedFd) -> io::Result<LauncherReply> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         // A read ends at a passed descriptor, so `bytes` holds nothing of the record yet.
-        if descriptor.is_some() && bytes == [launch_script::TAG_VIEW] {
-            passed = descriptor;
+        if descriptor.is_some() {
+            passed = if bytes == [launch_script::TAG_VIEW] { descriptor } else { passed };
             bytes.clear();
         }
     }

@@ -10,6 +10,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::network_pool::RunNetwork;
 use super::reaper::ReaperHandle;
 use super::{OnListener, fds, launch_script};
 use toolyard_launcher::record::{self, Record};
@@ -18,6 +19,7 @@ use toolyard_launcher::record::{self, Record};
 pub struct ProcessTree {
     control: AsyncFd<OwnedFd>,
     received: Vec<u8>,
+    network: RunNetwork,
     on_listener: Option<OnListener>,
     guard: Guard,
 }
@@ -36,10 +38,11 @@ impl ProcessTree {
         pid: Pid,
         reaper: ReaperHandle,
         permit: OwnedSemaphorePermit,
+        network: RunNetwork,
         on_listener: Option<OnListener>,
     ) -> ProcessTree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        ProcessTree { control, received: Vec::with_capacity(record::LEN), on_listener, guard }
+        ProcessTree { control, received: Vec::with_capacity(record::LEN), network, on_listener, guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -64,21 +67,27 @@ impl ProcessTree {
             let into = &mut self.received;
             match self.control.async_io(Interest::READABLE, |fd| fds::receive(fd, into, missing)).await {
                 Ok((n, None)) if n > 0 => {}
-                Ok((n, Some(socket))) if n > 0 => self.deliver_listener(socket),
+                Ok((n, Some(descriptor))) if n > 0 => self.deliver(descriptor),
                 _ => return None,
             }
         }
         self.guard.permit = None;
+        self.network.release();
         Record::from_bytes(self.received[..].try_into().ok()?)
     }
 }
 
 impl ProcessTree {
-    /// Removes the tag byte that came with the descriptor and passes the socket on.
-    fn deliver_listener(&mut self, socket: OwnedFd) {
-        self.received.retain(|byte| *byte != launch_script::TAG_LISTENER);
-        if let Some(take) = self.on_listener.take() {
-            take(TcpListener::from(socket));
+    /// Passes on a descriptor by the tag byte that came with it. A read ends at a descriptor, so it is the last byte.
+    fn deliver(&mut self, descriptor: OwnedFd) {
+        match self.received.pop() {
+            Some(launch_script::TAG_NETWORK) => self.network.set(descriptor),
+            Some(launch_script::TAG_LISTENER) => {
+                if let Some(take) = self.on_listener.take() {
+                    take(TcpListener::from(descriptor));
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -91,7 +91,8 @@ pub fn write(
             _ => Err(confinement_error("this kernel has no Landlock", libc::EOPNOTSUPP)),
         };
     }
-    let net = if confinement.network == Network::Deny { abi.tcp_rights() } else { 0 };
+    let is_shared = confinement.level != SandboxLevel::Full;
+    let net = if is_shared && confinement.network == Network::Deny { abi.tcp_rights() } else { 0 };
     let (size, fs, scoped) = (abi.attributes_size(), abi.handled_rights(), abi.scopes());
     script.push(Step::Ruleset { size, fs, net, scoped });
     let mut rules = Rules { script, handled: abi.handled_rights() };
@@ -113,8 +114,8 @@ impl Rules<'_> {
     fn inside_namespaces(&mut self, mounts: &[Mount]) {
         self.grant(Path::new("/"), READ_EXECUTE, true);
         self.grant(Path::new("/tmp"), self.write_rights(), true);
-        // The view contains only these device nodes.
-        self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
+        // The view contains only harmless device nodes and the tool's own terminals, which need ioctl.
+        self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE | IOCTL_DEV, true);
         for mount in mounts.iter().filter(|mount| mount.access == Access::Write) {
             self.grant_mount(mount, self.write_rights());
         }

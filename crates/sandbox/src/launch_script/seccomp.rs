@@ -173,7 +173,8 @@ fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
     if level == SandboxLevel::Full {
         code.if_equal(libc::AF_UNIX as u32, Action::Allow);
     }
-    if network == Network::Deny {
+    // Inside a network namespace of its own, a tool reaches only itself.
+    if level != SandboxLevel::Full && network == Network::Deny {
         code.return_action(unknown);
         return;
     }
@@ -187,18 +188,14 @@ fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
     code.unless_equal(libc::AF_INET6 as u32, unknown);
     code.load(argument(2));
     // Each skips the later ones and the refusal.
-    if network == Network::Allow {
-        code.if_equal_skip(libc::IPPROTO_UDP as u32, 3);
-    }
+    code.if_equal_skip(libc::IPPROTO_UDP as u32, 3);
     code.if_equal_skip(libc::IPPROTO_TCP as u32, 2);
     code.if_equal_skip(0, 1);
     code.return_action(Action::Errno(libc::EPROTONOSUPPORT));
     code.load(argument(1));
     code.mask(TYPE);
     code.if_equal(libc::SOCK_STREAM as u32, Action::Allow);
-    if network == Network::Allow {
-        code.if_equal(libc::SOCK_DGRAM as u32, Action::Allow);
-    }
+    code.if_equal(libc::SOCK_DGRAM as u32, Action::Allow);
     code.return_action(Action::Errno(libc::EPERM));
 }
 

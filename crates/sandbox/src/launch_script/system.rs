@@ -28,8 +28,29 @@ const PROGRAMS: [&str; 10] = [
     "/sys/devices/system/cpu",
 ];
 /// Entries of `/etc` that libraries and interpreters need; none reveals users or secrets of the machine.
-const CONFIGURATION: [&str; 7] =
-    ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
+const CONFIGURATION: [&str; 17] = [
+    "ld.so.cache",
+    "alternatives",
+    "php",
+    "perl",
+    "fonts",
+    // Certificate authorities, without the private keys beside them: Debian, Alpine and openSUSE,
+    "ssl/certs",
+    "ssl/cert.pem",
+    "ssl/ca-bundle.pem",
+    // Fedora,
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
+    "pki/ca-trust/extracted",
+    "pki/java",
+    "crypto-policies",
+    // Arch,
+    "ca-certificates/extracted",
+    // and NixOS, whose links lead through this one to the store.
+    "static",
+];
 /// Small configuration files, which are cheaper to copy than to mount.
 const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
 const MAX_COPY: u64 = 16 << 10;
@@ -97,7 +118,7 @@ impl SystemView {
             resolver,
             devices,
             copies,
-            shared: SharedNamespaces::new(abi, level, image),
+            shared: SharedNamespaces::new(level, image),
             links,
             uid,
             gid,

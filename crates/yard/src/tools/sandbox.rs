@@ -9,6 +9,7 @@ use toolyard_formats::doc::{Fields, Node, Position, Value};
 use toolyard_protocol::Permissions;
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::grants::Refusal;
+use toolyard_runtimes::interpreter;
 use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
 use toolyard_sandbox::SandboxLevel;
 use toolyard_sandbox::proxy::HostRules;
@@ -128,11 +129,13 @@ impl ToolReader<'_> {
     pub fn permissions(&self, builder: &SandboxBuilder, program: &Program) -> Permissions {
         match program {
             Program::Named(name) => {
-                let found = self.loader.host.program(name, &self.loader.root);
-                builder.permissions(found.as_deref(), None)
+                let program = self.loader.find_program(name);
+                let interpreter = program.as_deref().and_then(interpreter::named_in_script);
+                let interpreter = interpreter.and_then(|name| self.loader.find_program(&name));
+                builder.permissions(&program.into_iter().chain(interpreter).collect::<Vec<_>>(), None)
             }
-            Program::Resolved { path, .. } => builder.permissions(Some(path), None),
-            Program::Prepared(environment) => builder.permissions(None, Some(environment.folder())),
+            Program::Resolved { path, .. } => builder.permissions(std::slice::from_ref(path), None),
+            Program::Prepared(environment) => builder.permissions(&[], Some(environment.folder())),
         }
     }
 }

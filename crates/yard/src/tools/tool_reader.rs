@@ -112,7 +112,7 @@ impl ToolReader<'_> {
         if program.contains('/') {
             self.track(program);
         }
-        if self.loader.host.program(program, &self.loader.root).is_none() {
+        if self.loader.find_program(program).is_none() {
             if program.contains('/') && !self.loader.root.join(program).exists() {
                 self.track_missing(program);
             }
