@@ -4,6 +4,7 @@ use crate::dialog;
 use crate::host::Host;
 use crate::installation::is_system;
 use crate::interpreter::{self, Lookup};
+use crate::proxy_clients;
 use crate::sandbox_builder::NetworkPolicy;
 use crate::sandbox_builder::SandboxBuilder;
 use crate::secrets::SecretBinding;
@@ -20,8 +21,7 @@ use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
 use toolyard_sandbox::proxy::{self, Reachable};
 use toolyard_sandbox::{
-    Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, PROXY_PORT,
-    SandboxLevel,
+    Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, SandboxLevel,
 };
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
@@ -223,11 +223,14 @@ impl CommandRunner {
             Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
         });
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
-        let has_hosts = matches!(self.sandbox_builder.sandbox_request.network, NetworkPolicy::Hosts(_));
-        let proxy = if has_hosts && self.sandbox_builder.level == SandboxLevel::Full {
-            proxy::environment(PROXY_PORT)
-        } else {
-            Vec::new()
+        let proxy = match &self.sandbox_builder.sandbox_request.network {
+            NetworkPolicy::Hosts(rules) if confinement.level == SandboxLevel::Full => {
+                let is_passed = |name: &str| self.passed_env.iter().any(|passed| passed == name);
+                proxy_clients::environment(rules, |name| {
+                    is_passed(name).then(|| self.host.var(name)).flatten()
+                })
+            }
+            _ => Vec::new(),
         };
         let all = passed.chain(context).chain(secrets).chain(proxy);
         for (name, value) in all {

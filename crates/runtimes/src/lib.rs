@@ -13,6 +13,7 @@ pub mod http;
 mod installation;
 pub mod interpreter;
 mod probe;
+pub mod proxy_clients;
 #[cfg(test)]
 #[path = "../../../tests/require.rs"]
 mod require;

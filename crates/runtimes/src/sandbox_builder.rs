@@ -2,6 +2,7 @@
 
 use crate::grants::Places;
 use crate::installation;
+use crate::proxy_clients;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +117,10 @@ impl SandboxBuilder {
             read,
             grants,
             hidden: vec![self.places.state.clone()],
+            provided: match request.network {
+                NetworkPolicy::Hosts(_) => proxy_clients::files(),
+                _ => Vec::new(),
+            },
             network: match request.network {
                 NetworkPolicy::Deny => Network::Deny,
                 NetworkPolicy::Allow => Network::Allow,

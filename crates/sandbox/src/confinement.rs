@@ -33,6 +33,8 @@ pub struct Confinement {
     /// exist is skipped, so create it before the first start.
     pub hidden: Vec<PathBuf>,
     pub network: Network,
+    /// Files that the program finds besides those of the machine, at [`SandboxLevel::Full`].
+    pub provided: Vec<ProvidedFile>,
     /// Resident bytes of the whole tree.
     pub memory: Option<u64>,
     /// User and system time of the whole tree.
@@ -61,6 +63,7 @@ impl Confinement {
             grants: Vec::new(),
             hidden: Vec::new(),
             network: Network::Deny,
+            provided: Vec::new(),
             memory: None,
             cpu: None,
             processes: None,
@@ -79,6 +82,14 @@ impl Confinement {
         let home = if is_granted { tmp } else { Path::new("/tmp/home") };
         (self.level == SandboxLevel::Full).then_some((home, tmp))
     }
+}
+
+/// A small file that exists only in the program's view of the file system.
+#[derive(Clone, Copy, Debug)]
+pub struct ProvidedFile {
+    /// Absolute.
+    pub path: &'static str,
+    pub content: &'static [u8],
 }
 
 /// A file or folder that was opened before the start. The start fails if its path leads to something else by then.

@@ -35,7 +35,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 pub use address::is_public;
-pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
+pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, ProvidedFile, SandboxLevel};
 pub use error::{ChildError, LauncherError};
 pub use launcher::{KillReason, Launcher, Options};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};

@@ -49,6 +49,9 @@ pub fn prepare(
         view.folder(Path::new(STAGING));
     }
     view.system(system, confinement.network, resolved);
+    for provided in &confinement.provided {
+        view.file(Path::new(provided.path), provided.content);
+    }
     for mount in &resolved.mounts {
         match (mount.access, mount.is_dir) {
             (Access::Read, _) if view.is_already_visible(mount, system) => {}

@@ -106,6 +106,15 @@ impl HostRules {
         Ok(HostRules(rules))
     }
 
+    /// Whether a rule means services on this machine's loopback interface.
+    pub fn names_loopback(&self) -> bool {
+        self.0.iter().any(|rule| match &rule.host {
+            HostPattern::Address(address) => address.is_loopback(),
+            HostPattern::Name { name, .. } => name == "localhost",
+            HostPattern::Subdomains { .. } => false,
+        })
+    }
+
     pub(super) fn verdict(&self, host: &str, port: u16) -> Verdict {
         let refused = |what: &str| Verdict::Refused(format!("{host}:{port} {what}"));
         let matching = || self.0.iter().filter(|rule| rule.has_port(port));

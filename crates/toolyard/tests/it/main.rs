@@ -53,6 +53,7 @@ mod origins;
 mod planted;
 mod preparing;
 mod prompts;
+mod proxy_clients;
 mod prune;
 mod resources;
 mod secrets;

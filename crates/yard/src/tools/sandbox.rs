@@ -10,6 +10,7 @@ use toolyard_protocol::Permissions;
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::grants::Refusal;
 use toolyard_runtimes::interpreter;
+use toolyard_runtimes::proxy_clients::{self, Remark};
 use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
 use toolyard_sandbox::SandboxLevel;
 use toolyard_sandbox::proxy::HostRules;
@@ -117,6 +118,16 @@ impl ToolReader<'_> {
                     "the path {path:?} under 'sandbox.fs' does not exist; calls fail until it does"
                 ));
             }
+        }
+    }
+
+    /// Says whether the program uses the proxy of a list of hosts.
+    pub fn remark_on_proxy(&self, program: &str, warnings: &mut Vec<String>, notes: &mut Vec<String>) {
+        let NetworkPolicy::Hosts(_) = self.shared.sandbox_request.network else { return };
+        match proxy_clients::remark(program) {
+            Some(Remark::Ignores(what)) => warnings.push(what),
+            Some(Remark::Partly(what)) => notes.push(what),
+            None => {}
         }
     }
 

@@ -176,6 +176,7 @@ impl ToolReader<'_> {
         );
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
         self.remark_on_grants(&mut warnings, &mut notes);
+        self.remark_on_proxy(program_name(&process.program), &mut warnings, &mut notes);
         let sandbox_builder = self.sandbox_builder(level);
         let permissions = self.permissions(&sandbox_builder, &process.program);
         let runner = Box::new(CommandRunner {
