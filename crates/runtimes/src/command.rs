@@ -1,5 +1,6 @@
 //! Runs a tool as a child process: arguments on stdin, one response on stdout.
 
+use crate::denials::FailedRun;
 use crate::dialog;
 use crate::host::Host;
 use crate::installation::is_system;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
-use toolyard_sandbox::proxy::{self, Reachable};
+use toolyard_sandbox::proxy::{self, Reachable, RefusedHosts};
 use toolyard_sandbox::{
     Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, SandboxLevel,
 };
@@ -93,22 +94,62 @@ impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
         let executable = self.executable(&run).await?;
         let command = self.command(&run, executable)?;
-        if run.spec.behavior.dialog {
-            return dialog::run_dialog(self, &run, &command).await;
-        }
         // Dropped with the run, however it ends.
         let proxy = Arc::new(ProxyTask::default());
+        let result = match run.spec.behavior.dialog {
+            true => dialog::run_dialog(self, &run, &command, &proxy).await,
+            false => self.run_to_end(&run, &command, &proxy).await,
+        };
+        self.explain(result, &run, &command.confinement, &proxy)
+    }
+
+    async fn run_to_end(
+        &self,
+        run: &Run<'_>,
+        command: &Command,
+        proxy: &Arc<ProxyTask>,
+    ) -> Result<Outcome, Error> {
         let exchange = Exchange {
             stdin: child_io::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
             deadline: run.deadline,
-            on_listener: self.on_listener(&proxy),
+            on_listener: self.on_listener(proxy),
         };
-        let admitted = self.admit(&run, &command).await?;
-        match self.launcher.run_admitted(&command, admitted, exchange).await {
+        let admitted = self.admit(run, command).await?;
+        match self.launcher.run_admitted(command, admitted, exchange).await {
             Ok(finished) => self.read(finished),
-            Err(error) => Err(self.translate(error, &run)),
+            Err(error) => Err(self.translate(error, run)),
         }
+    }
+
+    /// Adds to an error what the sandbox refused.
+    fn explain(
+        &self,
+        mut result: Result<Outcome, Error>,
+        run: &Run<'_>,
+        confinement: &Confinement,
+        proxy: &ProxyTask,
+    ) -> Result<Outcome, Error> {
+        let error = match &mut result {
+            Ok(outcome) => outcome.error_mut(),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            let failed = FailedRun {
+                confinement,
+                request: &self.sandbox_builder.sandbox_request,
+                places: &self.sandbox_builder.places,
+                launcher: &self.launcher,
+                source: &run.spec.source,
+                refused_hosts: proxy.refused.list(),
+            };
+            let stderr = error.details.stderr.as_deref().unwrap_or_default();
+            if let Some(why) = failed.explain(&[&error.message, stderr]) {
+                error.hint =
+                    Some(error.hint.take().map_or_else(|| why.clone(), |hint| format!("{why}; {hint}")));
+            }
+        }
+        result
     }
 
     /// Waits until the command can start, and announces it: what follows starts it without a pause.
@@ -124,7 +165,7 @@ impl CommandRunner {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
         let host = self.host.clone();
         let is_own_port = Arc::new(move |port| host.is_own_port(port));
-        let reachable = Reachable { hosts: rules.clone(), is_own_port };
+        let reachable = Reachable { hosts: rules.clone(), refused: proxy.refused.clone(), is_own_port };
         let proxy = proxy.clone();
         Some(Box::new(move |listener| {
             // If the socket cannot be registered, its connections are never accepted.
@@ -313,19 +354,22 @@ pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     }
 }
 
-/// The proxy task of one run, aborted on drop.
+/// The proxy task of one run, aborted on drop, and the hosts that it refused.
 #[derive(Default)]
-pub(crate) struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
+pub(crate) struct ProxyTask {
+    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    refused: RefusedHosts,
+}
 
 impl ProxyTask {
     fn set(&self, task: tokio::task::JoinHandle<()>) {
-        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(task);
+        *self.task.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(task);
     }
 }
 
 impl Drop for ProxyTask {
     fn drop(&mut self) {
-        if let Some(task) = self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             task.abort();
         }
     }

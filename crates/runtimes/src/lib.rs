@@ -5,6 +5,8 @@
 pub mod beneath;
 pub mod builtin;
 pub mod command;
+pub mod declaration;
+mod denials;
 mod dialog;
 pub mod grants;
 mod homes;

@@ -87,6 +87,11 @@ impl Launcher {
         self.sandbox
     }
 
+    /// Whether every sandboxed program sees this path, as far as the machine has it.
+    pub fn shows(&self, path: &Path) -> bool {
+        self.system.shows(path)
+    }
+
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
     pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
         self.system.filter(confinement)

@@ -131,6 +131,15 @@ impl SystemView {
         seccomp::program(confinement.level, confinement.network, self.shared.is_some())
     }
 
+    /// Whether every program sees this path.
+    pub fn shows(&self, path: &Path) -> bool {
+        let mounts = self.visible.iter().map(|mount| &mount.path);
+        let files = self.copies.iter().map(|copied| &copied.path).chain(&self.devices);
+        let links = self.links.iter().map(|link| &link.path);
+        mounts.chain(files).chain(links).any(|shown| path.starts_with(shown))
+            || ["/proc", "/dev"].iter().any(|tree| path.starts_with(tree))
+    }
+
     /// The shared namespaces that a program at this level joins.
     pub fn shared(&self, level: SandboxLevel) -> Option<&SharedNamespaces> {
         self.shared.as_ref().filter(|_| level == SandboxLevel::Full)

@@ -8,7 +8,7 @@ mod request;
 mod rules;
 mod upstream;
 
-pub use rules::{HostRules, Reachable, RuleError};
+pub use rules::{HostRules, Reachable, RefusedHost, RefusedHosts, RuleError};
 
 use request::{Request, RequestKind};
 use std::ffi::OsString;

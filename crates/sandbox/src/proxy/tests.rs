@@ -26,7 +26,12 @@ impl Resolve for Never {
 
 async fn proxy_with(rules: &[&str], resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
     let hosts = Arc::new(HostRules::parse(rules.iter().copied()).unwrap());
-    proxy_to(Reachable { hosts, is_own_port: Arc::new(|_| false) }, resolve, bounds).await
+    proxy_to(
+        Reachable { hosts, refused: RefusedHosts::default(), is_own_port: Arc::new(|_| false) },
+        resolve,
+        bounds,
+    )
+    .await
 }
 
 async fn proxy_to(reachable: Reachable, resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
@@ -284,8 +289,12 @@ async fn no_rule_opens_a_port_of_this_process() {
     ];
     let hosts = Arc::new(HostRules::parse(rules.iter().map(String::as_str)).unwrap());
     let here = Always(vec![SocketAddr::from(([127, 0, 0, 1], own))]);
-    let port =
-        proxy_to(Reachable { hosts, is_own_port: Arc::new(move |port| port == own) }, here, BOUNDS).await;
+    let port = proxy_to(
+        Reachable { hosts, refused: RefusedHosts::default(), is_own_port: Arc::new(move |port| port == own) },
+        here,
+        BOUNDS,
+    )
+    .await;
     for host in ["localhost", "127.0.0.1", "[::1]", "here.example"] {
         let answer = ask(port, &connect(&format!("{host}:{own}"))).await;
         assert!(

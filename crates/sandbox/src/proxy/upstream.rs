@@ -1,7 +1,7 @@
 //! Resolves an allowed name and connects to it. The address that was checked is the one that is used.
 
 use super::Refusal;
-use super::rules::{HostRules, Reachable, Verdict, is_allowed};
+use super::rules::{HostRules, Reachable, RefusedHost, Verdict, is_allowed};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -36,11 +36,10 @@ pub async fn connect(
     limit: Duration,
 ) -> Result<TcpStream, Refusal> {
     let connected = async {
-        let addresses = addresses(&reachable.hosts, host, port, resolve).await?;
+        let addresses = addresses(reachable, host, port, resolve).await?;
         if addresses.iter().any(|address| reachable.is_own(*address)) {
-            return Err(Refusal::Forbidden(format!(
-                "{host}:{port} is Toolyard itself, which no tool may call"
-            )));
+            let reason = format!("{host}:{port} is Toolyard itself, which no tool may call");
+            return Err(forbidden(reachable, reason, None));
         }
         let mut last = String::new();
         for address in addresses.into_iter().take(MAX_TRIED) {
@@ -55,14 +54,22 @@ pub async fn connect(
     tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err(late()))
 }
 
+/// A refusal by the rules, which is recorded. `rule` would allow it.
+fn forbidden(reachable: &Reachable, reason: String, rule: Option<String>) -> Refusal {
+    reachable.refused.add(RefusedHost { reason: reason.clone(), rule });
+    Refusal::Forbidden(reason)
+}
+
 async fn addresses(
-    rules: &HostRules,
+    reachable: &Reachable,
     host: &str,
     port: u16,
     resolve: &dyn Resolve,
 ) -> Result<Vec<SocketAddr>, Refusal> {
-    let (name, private) = match rules.verdict(host, port) {
-        Verdict::Refused(reason) => return Err(Refusal::Forbidden(reason)),
+    let (name, private) = match reachable.hosts.verdict(host, port) {
+        Verdict::Refused(reason) => {
+            return Err(forbidden(reachable, reason, HostRules::rule_for(host, port, false)));
+        }
         Verdict::Addresses(addresses) => {
             return Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect());
         }
@@ -77,9 +84,9 @@ async fn addresses(
     let allowed: Vec<SocketAddr> =
         found.into_iter().filter(|address| is_allowed(address.ip(), private)).collect();
     if allowed.is_empty() {
-        return Err(Refusal::Forbidden(format!(
-            "'{name}' has a private address; to allow it, list private:{name} in the tool's file"
-        )));
+        let reason =
+            format!("'{name}' has a private address; to allow it, list private:{name} in the tool's file");
+        return Err(forbidden(reachable, reason, HostRules::rule_for(&name, port, true)));
     }
     Ok(allowed)
 }

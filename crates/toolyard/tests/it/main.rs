@@ -22,6 +22,7 @@ mod config;
 mod config_reload;
 mod conformance;
 mod console;
+mod denials;
 mod dependencies;
 mod dialects;
 mod dialog;
