@@ -111,7 +111,10 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
             sys::close(state.ruleset as usize);
             result
         }
-        Step::Filter { instructions } => sys::set_filter(instructions),
+        Step::Filter { instructions } => sys::set_filter(instructions, 0),
+        Step::Trace { instructions } => {
+            send(script::TAG_TRACE, sys::set_filter(instructions, sys::SECCOMP_FILTER_FLAG_NEW_LISTENER))
+        }
         Step::Join { kind, descriptor } => sys::set_namespace(descriptor as usize, kind as usize),
         Step::SendView {} => send(script::TAG_VIEW, sys::open_read(c"/proc/self/ns/mnt")),
         Step::EnterView { descriptor } => {

@@ -20,8 +20,9 @@ pub const FD_NETNS: usize = 5;
 pub const FD_IPCNS: usize = 6;
 pub const FD_VIEW: usize = 7;
 
-/// Tag bytes sent with a descriptor, which distinguish it from a record: a network namespace, a listening socket, a
-/// view.
+/// Tag bytes sent with a descriptor, which distinguish it from a record: notifications of system calls, a network
+/// namespace, a listening socket, a view.
+pub const TAG_TRACE: u8 = 0xfb;
 pub const TAG_NETWORK: u8 = 0xfc;
 pub const TAG_LISTENER: u8 = 0xfd;
 pub const TAG_VIEW: u8 = 0xfe;
@@ -155,6 +156,8 @@ steps! {
     21 Loopback {} ["bring up the loopback interface"];
     /// Sends this network namespace to the daemon, to be used again after this run.
     22 SendNetwork {} ["send the network namespace"];
+    /// Installs a seccomp filter that reports system calls, and sends the descriptor of the reports to the daemon.
+    23 Trace { instructions: B } ["trace system calls"];
 }
 
 /// A text to be written, without its NUL.

@@ -11,6 +11,7 @@ use crate::sandbox_builder::SandboxBuilder;
 use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
 use crate::shims;
+use crate::trace_report::TracedRun;
 use crate::uv::UvEnvironment;
 use bytes::Bytes;
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
-use toolyard_sandbox::proxy::{self, Reachable, RefusedHosts};
+use toolyard_sandbox::proxy::{self, Reachable, RequestedHosts};
 use toolyard_sandbox::{
     Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, SandboxLevel,
 };
@@ -100,6 +101,17 @@ impl CommandRunner {
             true => dialog::run_dialog(self, &run, &command, &proxy).await,
             false => self.run_to_end(&run, &command, &proxy).await,
         };
+        if let Some(trace) = self.host.trace() {
+            let traced = TracedRun {
+                confinement: &command.confinement,
+                request: &self.sandbox_builder.sandbox_request,
+                places: &self.sandbox_builder.places,
+                launcher: &self.launcher,
+                source: &run.spec.source,
+                requested_hosts: proxy.requested.list(),
+            };
+            trace.finish(traced.report(&trace.log.entries()));
+        }
         self.explain(result, &run, &command.confinement, &proxy)
     }
 
@@ -141,7 +153,7 @@ impl CommandRunner {
                 places: &self.sandbox_builder.places,
                 launcher: &self.launcher,
                 source: &run.spec.source,
-                refused_hosts: proxy.refused.list(),
+                requested_hosts: proxy.requested.list(),
             };
             let stderr = error.details.stderr.as_deref().unwrap_or_default();
             if let Some(why) = failed.explain(&[&error.message, stderr]) {
@@ -165,7 +177,7 @@ impl CommandRunner {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
         let host = self.host.clone();
         let is_own_port = Arc::new(move |port| host.is_own_port(port));
-        let reachable = Reachable { hosts: rules.clone(), refused: proxy.refused.clone(), is_own_port };
+        let reachable = Reachable { hosts: rules.clone(), requested: proxy.requested.clone(), is_own_port };
         let proxy = proxy.clone();
         Some(Box::new(move |listener| {
             // If the socket cannot be registered, its connections are never accepted.
@@ -234,7 +246,8 @@ impl CommandRunner {
             _ => None,
         };
         let interpreter = interpreter.as_deref();
-        let confinement = self.sandbox_builder.confinement(&program, interpreter, environment)?;
+        let mut confinement = self.sandbox_builder.confinement(&program, interpreter, environment)?;
+        confinement.trace = self.host.trace().map(|trace| trace.log.clone());
         // The programs beside it are of the same version.
         let beside = interpreter.unwrap_or(&program);
         let beside = (!self.sandbox_builder.places.is_inside_yard(beside)).then(|| beside.parent()).flatten();
@@ -354,11 +367,11 @@ pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     }
 }
 
-/// The proxy task of one run, aborted on drop, and the hosts that it refused.
+/// The proxy task of one run, aborted on drop, and the hosts that it was asked for.
 #[derive(Default)]
 pub(crate) struct ProxyTask {
     task: Mutex<Option<tokio::task::JoinHandle<()>>>,
-    refused: RefusedHosts,
+    requested: RequestedHosts,
 }
 
 impl ProxyTask {

@@ -3,7 +3,7 @@
 use crate::sandbox_builder::{NetworkPolicy, SandboxRequest};
 use std::path::Path;
 
-/// What is declared, and what has been added to it.
+/// What is declared, and what has been added to it. The default is a file without the field.
 #[derive(Default)]
 pub struct Declaration {
     read: Vec<String>,

@@ -8,11 +8,11 @@ use crate::declaration::Declaration;
 use crate::grants::Places;
 use crate::sandbox_builder::{NetworkPolicy, SandboxRequest};
 use std::path::{Component, Path, PathBuf};
-use toolyard_sandbox::proxy::RefusedHost;
+use toolyard_sandbox::proxy::RequestedHost;
 use toolyard_sandbox::{Confinement, Launcher, SandboxLevel};
 
 /// Explanations of one failure.
-const MAX: usize = 3;
+const MAX: usize = 5;
 /// Lines of the tool's output that are looked at, from the end.
 const MAX_LINES: usize = 60;
 
@@ -63,7 +63,7 @@ pub struct FailedRun<'a> {
     pub launcher: &'a Launcher,
     /// The tool's file, relative to the yard.
     pub source: &'a str,
-    pub refused_hosts: Vec<RefusedHost>,
+    pub requested_hosts: Vec<RequestedHost>,
 }
 
 /// Something that the sandbox refused.
@@ -90,13 +90,20 @@ impl FailedRun<'_> {
         if self.confinement.level == SandboxLevel::None {
             return None;
         }
-        let mut found: Vec<Denial> = self.refused_hosts.iter().map(refused_by_proxy).collect();
+        let mut found: Vec<Denial> = self.requested_hosts.iter().filter_map(refused_by_proxy).collect();
+        let is_refused = !found.is_empty();
         let lines = texts.iter().flat_map(|text| text.lines().rev().take(MAX_LINES));
         for denial in lines.filter_map(|line| self.denial(line)) {
             // Of the network, the proxy knows more than the tool.
-            let is_host = matches!(denial.remedy, Remedy::Host(_)) && !self.refused_hosts.is_empty();
-            if !is_host && !found.contains(&denial) {
-                found.push(denial);
+            let is_host = matches!(denial.remedy, Remedy::Host(_)) && is_refused;
+            let known = found.iter_mut().find(|known| known.what == denial.what);
+            match known {
+                _ if is_host => {}
+                // A line helps more than advice.
+                Some(known) if matches!(known.remedy, Remedy::Advice(_)) => known.remedy = denial.remedy,
+                Some(known) if known.remedy == denial.remedy => {}
+                Some(_) if matches!(denial.remedy, Remedy::Advice(_)) => {}
+                _ => found.push(denial),
             }
         }
         found.truncate(MAX);
@@ -117,6 +124,7 @@ impl FailedRun<'_> {
                 _ => denial.what,
             });
         }
+        words.dedup();
         let lines = declaration.lines(self.source);
         if !lines.is_empty() {
             let place = match self.request.is_declared {
@@ -258,13 +266,13 @@ impl FailedRun<'_> {
     }
 }
 
-fn refused_by_proxy(refused: &RefusedHost) -> Denial {
-    let what = format!("the sandbox refused a connection: {}", refused.reason);
-    let remedy = match &refused.rule {
+fn refused_by_proxy(requested: &RequestedHost) -> Option<Denial> {
+    let what = format!("the sandbox refused a connection: {}", requested.refusal.as_ref()?);
+    let remedy = match &requested.rule {
         Some(rule) => Remedy::Host(rule.clone()),
         None => Remedy::Advice("no tool may connect there".to_owned()),
     };
-    Denial { what, remedy }
+    Some(Denial { what, remedy })
 }
 
 /// What may be a path on the line: quoted texts, and words with a slash; those next to the error text first.

@@ -1,10 +1,11 @@
 //! The parts of the machine a tool may use: environment variables and programs on the search path.
 
+use crate::trace_report::TraceRequest;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use toolyard_protocol::SecretName;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 
@@ -20,6 +21,7 @@ pub struct Host {
     shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
     own_ports: Mutex<Vec<u16>>,
     server_ports: OnceLock<Ports>,
+    trace: OnceLock<Arc<TraceRequest>>,
 }
 
 type Ports = Box<dyn Fn() -> Vec<u16> + Send + Sync>;
@@ -42,7 +44,17 @@ impl Host {
             shim_targets: Mutex::default(),
             own_ports: Mutex::default(),
             server_ports: OnceLock::new(),
+            trace: OnceLock::new(),
         }
+    }
+
+    /// Traces the tool that this process runs next. The first call counts.
+    pub fn set_trace(&self, trace: Arc<TraceRequest>) {
+        let _ = self.trace.set(trace);
+    }
+
+    pub fn trace(&self) -> Option<&TraceRequest> {
+        self.trace.get().map(Arc::as_ref)
     }
 
     /// Whether a server of this yard listens on the port; tools do not reach it through the proxy.

@@ -22,6 +22,7 @@ mod require;
 pub mod sandbox_builder;
 pub mod secrets;
 pub mod shims;
+pub mod trace_report;
 pub mod uv;
 
 pub use host::Host;

@@ -131,6 +131,7 @@ impl SandboxBuilder {
             processes: request.processes,
             files: Some(1024),
             file_size: None,
+            trace: None,
             tmp_bytes: request.tmp_bytes,
         })
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::TraceLog;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 /// The port on 127.0.0.1 where a program under [`Network::Hosts`] reaches the proxy.
@@ -45,6 +46,8 @@ pub struct Confinement {
     pub files: Option<u64>,
     /// Bytes of the largest file the program may write.
     pub file_size: Option<u64>,
+    /// Where to record the paths and addresses that the program asks for; from [`SandboxLevel::Landlock`] up.
+    pub trace: Option<Arc<TraceLog>>,
     /// Size of the private `/tmp`, which is also `/dev/shm`. Unused at [`SandboxLevel::Landlock`].
     pub tmp_bytes: u64,
 }
@@ -69,6 +72,7 @@ impl Confinement {
             processes: None,
             files: None,
             file_size: None,
+            trace: None,
             tmp_bytes: 64 << 20,
         }
     }

@@ -92,6 +92,11 @@ impl Launcher {
         self.system.shows(path)
     }
 
+    /// Whether a program sees this path with [`super::Network::Allow`] only.
+    pub fn shows_with_network(&self, path: &Path) -> bool {
+        SystemView::shows_with_network(path)
+    }
+
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.
     pub fn filter(&self, confinement: &Confinement) -> Vec<u8> {
         self.system.filter(confinement)

@@ -21,6 +21,7 @@ mod reaper;
 mod session;
 mod spawn;
 mod start;
+mod trace;
 mod tree;
 mod view_pool;
 
@@ -40,6 +41,7 @@ pub use error::{ChildError, LauncherError};
 pub use launcher::{KillReason, Launcher, Options};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
 pub use start::Admitted;
+pub use trace::{TraceEntries, TraceLog, TracedAccess, TracedPath};
 
 /// The program to start.
 #[derive(Clone, Debug)]

@@ -93,7 +93,8 @@ impl Launcher {
         let pid = spawn_args
             .spawn(&self.image.path, passed, namespaces)
             .map_err(|error| spawn_error(error, command))?;
-        let tree = ProcessTree::new(control, pid, self.reaper.handle(), permit, network, on_listener);
+        let (reaper, trace) = (self.reaper.handle(), command.confinement.trace.clone());
+        let tree = ProcessTree::new(control, pid, reaper, permit, network, on_listener, trace);
         Ok((tree, script))
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::Pid;
@@ -12,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::network_pool::RunNetwork;
 use super::reaper::ReaperHandle;
-use super::{OnListener, fds, launch_script};
+use super::{OnListener, TraceLog, fds, launch_script, trace};
 use toolyard_launcher::record::{self, Record};
 
 /// Closing `control` makes the launcher kill the tree, also when the daemon dies.
@@ -21,6 +22,7 @@ pub struct ProcessTree {
     received: Vec<u8>,
     network: RunNetwork,
     on_listener: Option<OnListener>,
+    trace: Option<Arc<TraceLog>>,
     guard: Guard,
 }
 
@@ -40,9 +42,10 @@ impl ProcessTree {
         permit: OwnedSemaphorePermit,
         network: RunNetwork,
         on_listener: Option<OnListener>,
+        trace: Option<Arc<TraceLog>>,
     ) -> ProcessTree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        ProcessTree { control, received: Vec::with_capacity(record::LEN), network, on_listener, guard }
+        ProcessTree { control, received: Vec::with_capacity(record::LEN), network, on_listener, trace, guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -81,6 +84,11 @@ impl ProcessTree {
     /// Passes on a descriptor by the tag byte that came with it. A read ends at a descriptor, so it is the last byte.
     fn deliver(&mut self, descriptor: OwnedFd) {
         match self.received.pop() {
+            Some(launch_script::TAG_TRACE) => {
+                if let Some(log) = self.trace.take() {
+                    trace::serve(descriptor, log, self.guard.pid);
+                }
+            }
             Some(launch_script::TAG_NETWORK) => self.network.set(descriptor),
             Some(launch_script::TAG_LISTENER) => {
                 if let Some(take) = self.on_listener.take() {

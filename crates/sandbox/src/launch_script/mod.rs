@@ -6,6 +6,7 @@ mod mounts;
 mod seccomp;
 mod shared_namespaces;
 mod system;
+mod traced_calls;
 mod view;
 
 use std::io;
@@ -13,12 +14,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use toolyard_launcher::script::{self, Reader, Step};
-pub use toolyard_launcher::script::{FD_NETNS, FD_VIEW, TAG_LISTENER, TAG_NETWORK, TAG_VIEW};
+pub use toolyard_launcher::script::{FD_NETNS, FD_VIEW, TAG_LISTENER, TAG_NETWORK, TAG_TRACE, TAG_VIEW};
 
 use super::{ChildError, Confinement, Network, PROXY_PORT, SandboxLevel};
 use mounts::ResolvedPaths;
 pub use shared_namespaces::SharedNamespaces;
 pub use system::SystemView;
+pub use traced_calls::{PathArgument, TracedCall, traced_call};
 
 /// Added to RLIMIT_CPU, which is only a backstop: the limit monitor enforces the exact limit first.
 const CPU_GRACE_SECONDS: u64 = 1;
@@ -93,6 +95,9 @@ impl LaunchScript {
             }
             script.push(Step::DropPrivileges {});
             landlock::write(&mut script, confinement, system, &resolved.mounts)?;
+            if confinement.trace.is_some() {
+                script.push(Step::Trace { instructions: &traced_calls::filter() });
+            }
             // Last, because it denies system calls that the other steps need.
             script.push(Step::Filter { instructions: &system.filter(confinement) });
         }

@@ -165,6 +165,18 @@ pub fn program(level: SandboxLevel, network: Network, shared_ipc: bool) -> Vec<u
     code.bytes
 }
 
+/// A program that reports these calls, which are sorted, and allows the others.
+pub fn reporting_program(calls: &[u32]) -> Vec<u8> {
+    let mut code = BpfProgram::default();
+    code.load(offset_of!(libc::seccomp_data, arch));
+    // Other architectures are left to the filter that ends them.
+    code.unless_equal(ARCHITECTURE, Action::Allow);
+    code.load(offset_of!(libc::seccomp_data, nr));
+    code.if_one_of(calls, Action::Report);
+    code.return_action(Action::Allow);
+    code.bytes
+}
+
 /// Allows only the granted families and types; others could make the kernel load a module.
 fn sockets(code: &mut BpfProgram, level: SandboxLevel, network: Network) {
     let unknown = Action::Errno(libc::EAFNOSUPPORT);
@@ -204,6 +216,7 @@ enum Action {
     Allow,
     Errno(i32),
     Kill,
+    Report,
 }
 
 /// Offset of the low half; the kernel ignores the high half of the arguments checked here.
@@ -244,6 +257,7 @@ impl BpfProgram {
             Action::Allow => libc::SECCOMP_RET_ALLOW,
             Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
             Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Action::Report => libc::SECCOMP_RET_USER_NOTIF,
         };
         self.emit(RETURN, 0, 0, value);
     }

@@ -131,6 +131,11 @@ impl SystemView {
         seccomp::program(confinement.level, confinement.network, self.shared.is_some())
     }
 
+    /// Whether programs with the host's network see this path.
+    pub fn shows_with_network(path: &Path) -> bool {
+        path.strip_prefix("/etc").is_ok_and(|name| RESOLVER.iter().any(|shown| name == Path::new(shown)))
+    }
+
     /// Whether every program sees this path.
     pub fn shows(&self, path: &Path) -> bool {
         let mounts = self.visible.iter().map(|mount| &mount.path);

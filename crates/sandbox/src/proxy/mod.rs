@@ -8,7 +8,7 @@ mod request;
 mod rules;
 mod upstream;
 
-pub use rules::{HostRules, Reachable, RefusedHost, RefusedHosts, RuleError};
+pub use rules::{HostRules, Reachable, RequestedHost, RequestedHosts, RuleError};
 
 use request::{Request, RequestKind};
 use std::ffi::OsString;

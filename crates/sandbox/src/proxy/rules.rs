@@ -8,28 +8,31 @@ use std::sync::{Arc, Mutex};
 /// Ports of a rule without a port.
 const DEFAULT_PORTS: &[u16] = &[80, 443];
 const MAX_RULES: usize = 256;
-const MAX_REFUSED: usize = 64;
+const MAX_REQUESTED: usize = 64;
 
-/// Hosts that the proxy refused, the first ones of a run.
+/// The first hosts that a run asked the proxy for.
 #[derive(Clone, Default)]
-pub struct RefusedHosts(Arc<Mutex<Vec<RefusedHost>>>);
+pub struct RequestedHosts(Arc<Mutex<Vec<RequestedHost>>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedHost {
-    pub reason: String,
-    /// The rule that would allow it, if there is one.
+pub struct RequestedHost {
+    /// With its port.
+    pub host: String,
+    /// Why the rules refused it.
+    pub refusal: Option<String>,
+    /// The rule that allows it, or would; `None` if there is none.
     pub rule: Option<String>,
 }
 
-impl RefusedHosts {
-    pub fn list(&self) -> Vec<RefusedHost> {
+impl RequestedHosts {
+    pub fn list(&self) -> Vec<RequestedHost> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    pub(super) fn add(&self, refused: RefusedHost) {
+    pub(super) fn add(&self, requested: RequestedHost) {
         let mut list = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if list.len() < MAX_REFUSED && !list.contains(&refused) {
-            list.push(refused);
+        if list.len() < MAX_REQUESTED && !list.contains(&requested) {
+            list.push(requested);
         }
     }
 }
@@ -38,7 +41,7 @@ impl RefusedHosts {
 #[derive(Clone)]
 pub struct Reachable {
     pub hosts: Arc<HostRules>,
-    pub refused: RefusedHosts,
+    pub requested: RequestedHosts,
     /// Whether Toolyard itself listens on a port: no rule opens it on this machine. Asked for each connection,
     /// because a server may start while the tool runs.
     pub is_own_port: Arc<dyn Fn(u16) -> bool + Send + Sync>,
@@ -141,7 +144,7 @@ impl HostRules {
 
     /// The rule that would allow a host and a port, or a name although it has a private address. `None` if there is
     /// no such rule.
-    pub(super) fn rule_for(host: &str, port: u16, private: bool) -> Option<String> {
+    pub fn rule_for(host: &str, port: u16, private: bool) -> Option<String> {
         let port = if DEFAULT_PORTS.contains(&port) { String::new() } else { format!(":{port}") };
         let host = match address(host) {
             Some(IpAddr::V6(address)) => format!("[{address}]{port}"),

@@ -27,7 +27,7 @@ impl Resolve for Never {
 async fn proxy_with(rules: &[&str], resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
     let hosts = Arc::new(HostRules::parse(rules.iter().copied()).unwrap());
     proxy_to(
-        Reachable { hosts, refused: RefusedHosts::default(), is_own_port: Arc::new(|_| false) },
+        Reachable { hosts, requested: RequestedHosts::default(), is_own_port: Arc::new(|_| false) },
         resolve,
         bounds,
     )
@@ -290,7 +290,11 @@ async fn no_rule_opens_a_port_of_this_process() {
     let hosts = Arc::new(HostRules::parse(rules.iter().map(String::as_str)).unwrap());
     let here = Always(vec![SocketAddr::from(([127, 0, 0, 1], own))]);
     let port = proxy_to(
-        Reachable { hosts, refused: RefusedHosts::default(), is_own_port: Arc::new(move |port| port == own) },
+        Reachable {
+            hosts,
+            requested: RequestedHosts::default(),
+            is_own_port: Arc::new(move |port| port == own),
+        },
         here,
         BOUNDS,
     )

@@ -64,6 +64,7 @@ mod streams;
 mod support;
 mod terminal_text;
 mod token;
+mod trace_sandbox;
 mod trees;
 mod usage;
 mod values;
