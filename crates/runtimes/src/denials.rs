@@ -15,11 +15,13 @@ use toolyard_sandbox::{Confinement, Launcher, SandboxLevel};
 const MAX: usize = 5;
 /// Lines of the tool's output that are looked at, from the end.
 const MAX_LINES: usize = 60;
+/// Lines before an error text that may name its path.
+const NEAR: usize = 4;
 
 /// What a tool printed that means a refusal. In lower case.
 const CAUSES: [(Cause, &[&str]); 6] = [
     (Cause::ReadOnly, &["read-only file system", "erofs", "readonlyfilesystemexception"]),
-    (Cause::Missing, &["no such file or directory", "enoent", "nosuchfileexception"]),
+    (Cause::Missing, &["no such file", "enoent", "nosuchfileexception"]),
     (Cause::Denied, &["permission denied", "eacces", "accessdeniedexception"]),
     (Cause::NoSpace, &["no space left on device", "enospc"]),
     (
@@ -92,8 +94,10 @@ impl FailedRun<'_> {
         }
         let mut found: Vec<Denial> = self.requested_hosts.iter().filter_map(refused_by_proxy).collect();
         let is_refused = !found.is_empty();
-        let lines = texts.iter().flat_map(|text| text.lines().rev().take(MAX_LINES));
-        for denial in lines.filter_map(|line| self.denial(line)) {
+        let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines().rev().take(MAX_LINES)).collect();
+        let before = |index: usize| &lines[(index + 1).min(lines.len())..(index + 1 + NEAR).min(lines.len())];
+        let denials = lines.iter().enumerate().filter_map(|(index, line)| self.denial(line, before(index)));
+        for denial in denials {
             // Of the network, the proxy knows more than the tool.
             let is_host = matches!(denial.remedy, Remedy::Host(_)) && is_refused;
             let known = found.iter_mut().find(|known| known.what == denial.what);
@@ -136,7 +140,8 @@ impl FailedRun<'_> {
         (!words.is_empty()).then(|| words.join("; "))
     }
 
-    fn denial(&self, line: &str) -> Option<Denial> {
+    /// `before` are the lines before it, which may name the path; the last one first.
+    fn denial(&self, line: &str, before: &[&str]) -> Option<Denial> {
         let lower = line.to_ascii_lowercase();
         let has = |texts: &&[&str]| texts.iter().any(|text| lower.contains(text));
         let (cause, _) = CAUSES.iter().find(|(_, texts)| has(texts))?;
@@ -149,7 +154,10 @@ impl FailedRun<'_> {
             }),
             Cause::NoSpace => self.no_space(line),
             Cause::Missing | Cause::Denied | Cause::ReadOnly => {
-                paths(line).into_iter().find_map(|path| self.of_path(*cause, &path))
+                let found = |line: &str| paths(line).into_iter().find_map(|path| self.of_path(*cause, &path));
+                // Rust programs put the cause on a line of its own.
+                let is_alone = || paths(line).is_empty();
+                found(line).or_else(|| before.iter().filter(|_| is_alone()).find_map(|line| found(line)))
             }
         }
     }
@@ -298,7 +306,13 @@ fn paths(line: &str) -> Vec<String> {
     let error = CAUSES.iter().flat_map(|(_, texts)| *texts).filter_map(|text| lower.find(text)).min();
     let distance = |text: &str| line.find(text).unwrap_or(0).abs_diff(error.unwrap_or(0));
     found.sort_by_key(|text| (!text.contains('/'), distance(text)));
-    found.into_iter().map(str::to_owned).collect()
+    // A pattern that matched nothing: its folder is meant.
+    let folder = |text: &str| {
+        text.split_once('*')
+            .and_then(|(before, _)| before.rsplit_once('/'))
+            .map(|(folder, _)| folder.to_owned())
+    };
+    found.into_iter().map(|text| folder(text).unwrap_or_else(|| text.to_owned())).collect()
 }
 
 /// A host name on the line, with its port unless it is that of the web.

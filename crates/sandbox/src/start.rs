@@ -11,7 +11,7 @@ use tokio::time::{self, Instant};
 use super::launch_script::{self, LaunchScript, Pooled, SharedNamespaces};
 use super::network_pool::RunNetwork;
 use super::spawn::SpawnArgs;
-use super::tree::ProcessTree;
+use super::tree::{ProcessTree, Receivers};
 use super::{
     ChildError, Command, Confinement, Exit, Launcher, Network, OnListener, SandboxLevel, TreeLevel, fds,
 };
@@ -93,8 +93,8 @@ impl Launcher {
         let pid = spawn_args
             .spawn(&self.image.path, passed, namespaces)
             .map_err(|error| spawn_error(error, command))?;
-        let (reaper, trace) = (self.reaper.handle(), command.confinement.trace.clone());
-        let tree = ProcessTree::new(control, pid, reaper, permit, network, on_listener, trace);
+        let receivers = Receivers { network, on_listener, trace: command.confinement.trace.clone() };
+        let tree = ProcessTree::new(control, pid, self.reaper.handle(), permit, receivers);
         Ok((tree, script))
     }
 

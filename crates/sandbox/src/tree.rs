@@ -20,10 +20,15 @@ use toolyard_launcher::record::{self, Record};
 pub struct ProcessTree {
     control: AsyncFd<OwnedFd>,
     received: Vec<u8>,
-    network: RunNetwork,
-    on_listener: Option<OnListener>,
-    trace: Option<Arc<TraceLog>>,
+    receivers: Receivers,
     guard: Guard,
+}
+
+/// Who gets the descriptors that the launcher sends.
+pub struct Receivers {
+    pub network: RunNetwork,
+    pub on_listener: Option<OnListener>,
+    pub trace: Option<Arc<TraceLog>>,
 }
 
 /// Dropped after `control`, so that the launcher is already exiting when the reaper takes it.
@@ -40,12 +45,10 @@ impl ProcessTree {
         pid: Pid,
         reaper: ReaperHandle,
         permit: OwnedSemaphorePermit,
-        network: RunNetwork,
-        on_listener: Option<OnListener>,
-        trace: Option<Arc<TraceLog>>,
+        receivers: Receivers,
     ) -> ProcessTree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        ProcessTree { control, received: Vec::with_capacity(record::LEN), network, on_listener, trace, guard }
+        ProcessTree { control, received: Vec::with_capacity(record::LEN), receivers, guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -75,7 +78,7 @@ impl ProcessTree {
             }
         }
         self.guard.permit = None;
-        self.network.release();
+        self.receivers.network.release();
         Record::from_bytes(self.received[..].try_into().ok()?)
     }
 }
@@ -85,13 +88,13 @@ impl ProcessTree {
     fn deliver(&mut self, descriptor: OwnedFd) {
         match self.received.pop() {
             Some(launch_script::TAG_TRACE) => {
-                if let Some(log) = self.trace.take() {
+                if let Some(log) = self.receivers.trace.take() {
                     trace::serve(descriptor, log, self.guard.pid);
                 }
             }
-            Some(launch_script::TAG_NETWORK) => self.network.set(descriptor),
+            Some(launch_script::TAG_NETWORK) => self.receivers.network.set(descriptor),
             Some(launch_script::TAG_LISTENER) => {
-                if let Some(take) = self.on_listener.take() {
+                if let Some(take) = self.receivers.on_listener.take() {
                     take(TcpListener::from(descriptor));
                 }
             }

@@ -53,6 +53,7 @@ mod memory;
 mod origins;
 mod planted;
 mod preparing;
+mod programs;
 mod prompts;
 mod proxy_clients;
 mod prune;

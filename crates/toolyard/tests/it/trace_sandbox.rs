@@ -17,7 +17,7 @@ fn declaration(report: &str, name: &str) -> String {
 fn row(report: &str, words: &[&str]) {
     let words: Vec<&str> = words.iter().flat_map(|word| word.split(' ')).collect();
     let fits = |line: &str| line.split_whitespace().eq(words.iter().copied());
-    assert!(report.lines().any(|line| fits(line)), "no row {words:?} in {report}");
+    assert!(report.lines().any(fits), "no row {words:?} in {report}");
 }
 
 fn pack(yard: &Yard, name: &str, script: &str, declaration: &str) {
