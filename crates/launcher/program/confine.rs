@@ -95,6 +95,8 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
         Step::Chdir { path } => sys::change_dir(path),
         Step::Limit { own, .. } if own != 0 && !state.own_userns => 0,
         Step::Limit { resource, soft, hard, .. } => sys::set_limit(resource as usize, soft, hard),
+        Step::Loopback {} => loopback(),
+        Step::SendNetwork {} => send(script::TAG_NETWORK, sys::open_read(c"/proc/self/ns/net")),
         Step::Listen { port } => listen(port as u16),
         Step::DropPrivileges {} => drop_privileges(),
         Step::Ruleset { size, fs, net, scoped } => {
@@ -112,7 +114,10 @@ fn run(step: Step<&CStr, &[u8]>, state: &mut State) -> isize {
             sys::close(state.ruleset as usize);
             result
         }
-        Step::Filter { instructions } => sys::set_filter(instructions),
+        Step::Filter { instructions } => sys::set_filter(instructions, 0),
+        Step::Trace { instructions } => {
+            send(script::TAG_TRACE, sys::set_filter(instructions, sys::SECCOMP_FILTER_FLAG_NEW_LISTENER))
+        }
         Step::Join { kind, descriptor } => sys::set_namespace(descriptor as usize, kind as usize),
         Step::SendView {} => send(script::TAG_VIEW, sys::open_read(c"/proc/self/ns/mnt")),
         Step::EnterView { descriptor } => {
@@ -219,16 +224,23 @@ fn rule(ruleset: isize, access: u64, path_fd: isize) -> isize {
     result
 }
 
-/// Brings up the namespace's loopback interface and sends the daemon a socket listening on it.
+fn loopback() -> isize {
+    let socket = sys::tcp_socket();
+    if socket < 0 {
+        return socket;
+    }
+    let result = sys::loopback_up(socket as usize);
+    sys::close(socket as usize);
+    result
+}
+
+/// Sends the daemon a socket that listens on the loopback interface.
 fn listen(port: u16) -> isize {
     let socket = sys::tcp_socket();
     if socket < 0 {
         return socket;
     }
-    let mut result = sys::loopback_up(socket as usize);
-    if result >= 0 {
-        result = sys::listen_on_loopback(socket as usize, port);
-    }
+    let result = sys::listen_on_loopback(socket as usize, port);
     if result >= 0 {
         return send(script::TAG_LISTENER, socket);
     }

@@ -132,6 +132,7 @@ constants! {
     _LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
     LANDLOCK_RULE_PATH_BENEATH: usize = 1;
     SECCOMP_SET_MODE_FILTER: usize = 1;
+    SECCOMP_FILTER_FLAG_NEW_LISTENER: usize = 8;
     AF_INET: usize = 2;
     SOCK_STREAM: usize = 1;
     SOCK_CLOEXEC: usize = 0o2_000_000;

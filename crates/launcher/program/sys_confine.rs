@@ -171,15 +171,15 @@ pub fn landlock_restrict(ruleset: usize) -> isize {
     call!(LANDLOCK_RESTRICT_SELF, ruleset)
 }
 
-/// `instructions` are eight bytes each.
-pub fn set_filter(instructions: &[u8]) -> isize {
+/// `instructions` are eight bytes each. With the flag for a listener, the result is its descriptor.
+pub fn set_filter(instructions: &[u8], flags: usize) -> isize {
     #[repr(C)]
     struct Program {
         length: u16,
         instructions: *const u8,
     }
     let program = Program { length: (instructions.len() / 8) as u16, instructions: instructions.as_ptr() };
-    call!(SECCOMP, SECCOMP_SET_MODE_FILTER, 0usize, &program)
+    call!(SECCOMP, SECCOMP_SET_MODE_FILTER, flags, &program)
 }
 
 pub fn tcp_socket() -> isize {

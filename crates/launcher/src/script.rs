@@ -26,7 +26,10 @@ pub const MAX_CGROUPS: usize = 3;
 /// The first number that is free for other descriptors.
 pub const FD_END: usize = FD_CGROUP + MAX_CGROUPS;
 
-/// Tag bytes sent with a descriptor, which distinguish it from a record: a listening socket, a view.
+/// Tag bytes sent with a descriptor, which distinguish it from a record: notifications of system calls, a network
+/// namespace, a listening socket, a view.
+pub const TAG_TRACE: u8 = 0xfb;
+pub const TAG_NETWORK: u8 = 0xfc;
 pub const TAG_LISTENER: u8 = 0xfd;
 pub const TAG_VIEW: u8 = 0xfe;
 
@@ -157,6 +160,12 @@ steps! {
     20 Seal { path: T } ["make /", path, " read-only"];
     /// Moves this process into the cgroup whose file `tasks` is open.
     21 JoinCgroup { descriptor: u32 } ["join the cgroup of its limits"];
+    /// Brings up the loopback interface of this network namespace.
+    22 Loopback {} ["bring up the loopback interface"];
+    /// Sends this network namespace to the daemon, to be used again after this run.
+    23 SendNetwork {} ["send the network namespace"];
+    /// Installs a seccomp filter that reports system calls, and sends the descriptor of the reports to the daemon.
+    24 Trace { instructions: B } ["trace system calls"];
 }
 
 /// A text to be written, without its NUL.

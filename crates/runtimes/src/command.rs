@@ -1,22 +1,28 @@
 //! Runs a tool as a child process: arguments on stdin, one response on stdout.
 
+use crate::denials::FailedRun;
 use crate::dialog;
 use crate::host::Host;
+use crate::installation::is_system;
+use crate::interpreter::{self, Lookup};
+use crate::proxy_clients;
 use crate::sandbox_builder::NetworkPolicy;
 use crate::sandbox_builder::SandboxBuilder;
 use crate::secrets::SecretBinding;
 use crate::secrets::Secrets;
+use crate::shims;
+use crate::trace_report::TracedRun;
 use crate::uv::UvEnvironment;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use toolyard_engine::{PrepareFuture, Run, RunFuture, Runner};
 use toolyard_formats::template::{Input, Template};
 use toolyard_protocol::{Error, ErrorKind, Outcome, Sandbox, Timestamp};
-use toolyard_sandbox::proxy::{self, Reachable};
+use toolyard_sandbox::proxy::{self, Reachable, RequestedHosts};
 use toolyard_sandbox::{
-    Admitted, ChildError, Command, Exchange, Finished, Launcher, OnListener, PROXY_PORT, SandboxLevel,
+    Admitted, ChildError, Command, Confinement, Exchange, Finished, Launcher, OnListener, SandboxLevel,
 };
 use toolyard_wire::child_io::{self, Contract};
 use toolyard_wire::context;
@@ -50,6 +56,15 @@ pub enum Program {
     Prepared(Arc<UvEnvironment>),
 }
 
+/// What one run executes.
+struct Executable {
+    program: PathBuf,
+    /// Its `argv[0]`.
+    name: OsString,
+    /// What a script finds by its first line, if it is outside the system folders.
+    interpreter: Option<PathBuf>,
+}
+
 impl Runner for CommandRunner {
     fn run<'a>(&'a self, run: Run<'a>) -> RunFuture<'a> {
         Box::pin(self.exchange(run))
@@ -77,24 +92,75 @@ impl Runner for CommandRunner {
 
 impl CommandRunner {
     async fn exchange(&self, run: Run<'_>) -> Result<Outcome, Error> {
-        let (program, name) = self.program(&run).await?;
-        let command = self.command(&run, program, name)?;
-        if run.spec.behavior.dialog {
-            return dialog::run_dialog(self, &run, &command).await;
-        }
+        let executable = self.executable(&run).await?;
+        let command = self.command(&run, executable)?;
         // Dropped with the run, however it ends.
         let proxy = Arc::new(ProxyTask::default());
+        let result = match run.spec.behavior.dialog {
+            true => dialog::run_dialog(self, &run, &command, &proxy).await,
+            false => self.run_to_end(&run, &command, &proxy).await,
+        };
+        if let Some(trace) = self.host.trace() {
+            let traced = TracedRun {
+                confinement: &command.confinement,
+                request: &self.sandbox_builder.sandbox_request,
+                places: &self.sandbox_builder.places,
+                launcher: &self.launcher,
+                source: &run.spec.source,
+                requested_hosts: proxy.requested.list(),
+            };
+            trace.finish(traced.report(&trace.log.entries()));
+        }
+        self.explain(result, &run, &command.confinement, &proxy)
+    }
+
+    async fn run_to_end(
+        &self,
+        run: &Run<'_>,
+        command: &Command,
+        proxy: &Arc<ProxyTask>,
+    ) -> Result<Outcome, Error> {
         let exchange = Exchange {
             stdin: child_io::request(self.contract, &run.call.arguments),
             output_cap: run.spec.limits.output,
             deadline: run.deadline,
-            on_listener: self.on_listener(&proxy),
+            on_listener: self.on_listener(proxy),
         };
-        let admitted = self.admit(&run, &command).await?;
-        match self.launcher.run_admitted(&command, admitted, exchange).await {
+        let admitted = self.admit(run, command).await?;
+        match self.launcher.run_admitted(command, admitted, exchange).await {
             Ok(finished) => self.read(finished),
-            Err(error) => Err(self.translate(error, &run)),
+            Err(error) => Err(self.translate(error, run)),
         }
+    }
+
+    /// Adds to an error what the sandbox refused.
+    fn explain(
+        &self,
+        mut result: Result<Outcome, Error>,
+        run: &Run<'_>,
+        confinement: &Confinement,
+        proxy: &ProxyTask,
+    ) -> Result<Outcome, Error> {
+        let error = match &mut result {
+            Ok(outcome) => outcome.error_mut(),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            let failed = FailedRun {
+                confinement,
+                request: &self.sandbox_builder.sandbox_request,
+                places: &self.sandbox_builder.places,
+                launcher: &self.launcher,
+                source: &run.spec.source,
+                requested_hosts: proxy.requested.list(),
+            };
+            let stderr = error.details.stderr.as_deref().unwrap_or_default();
+            if let Some(why) = failed.explain(&[&error.message, stderr]) {
+                error.hint =
+                    Some(error.hint.take().map_or_else(|| why.clone(), |hint| format!("{why}; {hint}")));
+            }
+        }
+        result
     }
 
     /// Waits until the command can start, and announces it: what follows starts it without a pause.
@@ -110,7 +176,7 @@ impl CommandRunner {
         let NetworkPolicy::Hosts(rules) = &self.sandbox_builder.sandbox_request.network else { return None };
         let host = self.host.clone();
         let is_own_port = Arc::new(move |port| host.is_own_port(port));
-        let reachable = Reachable { hosts: rules.clone(), is_own_port };
+        let reachable = Reachable { hosts: rules.clone(), requested: proxy.requested.clone(), is_own_port };
         let proxy = proxy.clone();
         Some(Box::new(move |listener| {
             // If the socket cannot be registered, its connections are never accepted.
@@ -122,22 +188,48 @@ impl CommandRunner {
         }))
     }
 
-    /// The executable and its `argv[0]`.
-    async fn program(&self, run: &Run<'_>) -> Result<(PathBuf, OsString), Error> {
-        Ok(match &self.program {
+    async fn executable(&self, run: &Run<'_>) -> Result<Executable, Error> {
+        let (program, name) = match &self.program {
             Program::Named(name) => {
-                (self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?, name.into())
+                let found = self.host.program(name, &self.root).ok_or_else(|| program_missing(name))?;
+                let program = self.behind_shim(found.clone()).await;
+                // Interpreters locate their own files by `argv[0]`.
+                let name = if program == found { name.into() } else { program.clone().into() };
+                (program, name)
             }
-            // Interpreters locate their own files by `argv[0]`.
             Program::Resolved { path, .. } => (path.clone(), path.into()),
             Program::Prepared(environment) => {
                 let path = environment.ready(run.deadline).await?;
                 (path.clone(), path.into())
             }
-        })
+        };
+        let interpreter = match &self.program {
+            Program::Named(_) if !is_system(&program) => interpreter::named_in_script(&program),
+            _ => None,
+        };
+        let interpreter = interpreter.and_then(|name| self.host.program(&name, &self.root));
+        let interpreter = match interpreter {
+            Some(found) => Some(self.behind_shim(found).await).filter(|found| !is_system(found)),
+            None => None,
+        };
+        Ok(Executable { program, name, interpreter })
     }
 
-    fn command(&self, run: &Run<'_>, program: PathBuf, name: OsString) -> Result<Command, Error> {
+    /// The program that a version manager starts by this name.
+    async fn behind_shim(&self, found: PathBuf) -> PathBuf {
+        if let Some(target) = self.host.shim_target(&found) {
+            return target;
+        }
+        let (host, launcher) = (self.host.clone(), self.launcher.clone());
+        let (places, asked) = (self.sandbox_builder.places.clone(), found.clone());
+        let asking = tokio::task::spawn_blocking(move || {
+            shims::real_program(Lookup { host: &host, launcher: &launcher, places: &places }, &asked)
+        });
+        asking.await.unwrap_or(found)
+    }
+
+    fn command(&self, run: &Run<'_>, executable: Executable) -> Result<Command, Error> {
+        let Executable { program, name, interpreter } = executable;
         let mut argv = vec![name];
         let templated = self.arguments.iter().any(|argument| argument.literal().is_none());
         let input = templated.then(|| Input::new(&run.call.arguments)).transpose()?;
@@ -152,12 +244,26 @@ impl CommandRunner {
             Program::Prepared(environment) => Some(environment.folder()),
             _ => None,
         };
-        let confinement = self.sandbox_builder.confinement(&program, environment)?;
-        Ok(Command { program, argv, env: self.env(run)?, cwd: self.root.clone(), confinement })
+        let interpreter = interpreter.as_deref();
+        let mut confinement = self.sandbox_builder.confinement(&program, interpreter, environment)?;
+        confinement.trace = self.host.trace().map(|trace| trace.log.clone());
+        // The programs beside it are of the same version.
+        let beside = interpreter.unwrap_or(&program);
+        let beside = (!self.sandbox_builder.places.is_inside_yard(beside)).then(|| beside.parent()).flatten();
+        let env = self.env(run, &confinement, beside)?;
+        Ok(Command { program, argv, env, cwd: self.root.clone(), confinement })
     }
 
-    fn env(&self, run: &Run<'_>) -> Result<Vec<(OsString, OsString)>, Error> {
-        let mut env = self.host.base_env();
+    fn env(
+        &self,
+        run: &Run<'_>,
+        confinement: &Confinement,
+        first_on_path: Option<&Path>,
+    ) -> Result<Vec<(OsString, OsString)>, Error> {
+        let mut env = self.host.env_with_first(first_on_path);
+        if let Some((home, tmp)) = confinement.private_folders() {
+            env.extend([("HOME".into(), home.into()), ("TMPDIR".into(), tmp.into())]);
+        }
         let passed = self
             .passed_env
             .iter()
@@ -170,11 +276,14 @@ impl CommandRunner {
             Ok((OsString::from(&secret.variable), OsString::from(self.secrets.get(&secret.name)?)))
         });
         let secrets: Vec<_> = secrets.collect::<Result<_, Error>>()?;
-        let has_hosts = matches!(self.sandbox_builder.sandbox_request.network, NetworkPolicy::Hosts(_));
-        let proxy = if has_hosts && self.sandbox_builder.level == SandboxLevel::Full {
-            proxy::environment(PROXY_PORT)
-        } else {
-            Vec::new()
+        let proxy = match &self.sandbox_builder.sandbox_request.network {
+            NetworkPolicy::Hosts(rules) if confinement.level == SandboxLevel::Full => {
+                let is_passed = |name: &str| self.passed_env.iter().any(|passed| passed == name);
+                proxy_clients::environment(rules, |name| {
+                    is_passed(name).then(|| self.host.var(name)).flatten()
+                })
+            }
+            _ => Vec::new(),
         };
         let all = passed.chain(context).chain(secrets).chain(proxy);
         for (name, value) in all {
@@ -265,19 +374,22 @@ pub fn protocol_sandbox(level: SandboxLevel) -> Sandbox {
     }
 }
 
-/// The proxy task of one run, aborted on drop.
+/// The proxy task of one run, aborted on drop, and the hosts that it was asked for.
 #[derive(Default)]
-pub(crate) struct ProxyTask(Mutex<Option<tokio::task::JoinHandle<()>>>);
+pub(crate) struct ProxyTask {
+    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    requested: RequestedHosts,
+}
 
 impl ProxyTask {
     fn set(&self, task: tokio::task::JoinHandle<()>) {
-        *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(task);
+        *self.task.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(task);
     }
 }
 
 impl Drop for ProxyTask {
     fn drop(&mut self) {
-        if let Some(task) = self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             task.abort();
         }
     }

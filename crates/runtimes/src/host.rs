@@ -1,10 +1,11 @@
 //! The parts of the machine a tool may use: environment variables and programs on the search path.
 
+use crate::trace_report::TraceRequest;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use toolyard_protocol::SecretName;
 use toolyard_protocol::secret::VARIABLE_PREFIX;
 
@@ -20,6 +21,7 @@ pub struct Host {
     shim_targets: Mutex<HashMap<PathBuf, PathBuf>>,
     own_ports: Mutex<Vec<u16>>,
     server_ports: OnceLock<Ports>,
+    trace: OnceLock<Arc<TraceRequest>>,
 }
 
 type Ports = Box<dyn Fn() -> Vec<u16> + Send + Sync>;
@@ -42,7 +44,17 @@ impl Host {
             shim_targets: Mutex::default(),
             own_ports: Mutex::default(),
             server_ports: OnceLock::new(),
+            trace: OnceLock::new(),
         }
+    }
+
+    /// Traces the tool that this process runs next. The first call counts.
+    pub fn set_trace(&self, trace: Arc<TraceRequest>) {
+        let _ = self.trace.set(trace);
+    }
+
+    pub fn trace(&self) -> Option<&TraceRequest> {
+        self.trace.get().map(Arc::as_ref)
     }
 
     /// Whether a server of this yard listens on the port; tools do not reach it through the proxy.
@@ -76,10 +88,18 @@ impl Host {
     /// The executable that `lookup` finds behind a shim, or the shim itself. Cached per shim.
     pub fn resolve_shim(&self, shim: &Path, lookup: impl FnOnce() -> Option<PathBuf>) -> PathBuf {
         let mut shim_targets = self.shim_targets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        shim_targets
-            .entry(shim.to_owned())
-            .or_insert_with(|| lookup().unwrap_or_else(|| shim.to_owned()))
-            .clone()
+        if let Some(target) = shim_targets.get(shim).filter(|target| is_executable(target)) {
+            return target.clone();
+        }
+        let target = lookup().unwrap_or_else(|| shim.to_owned());
+        shim_targets.insert(shim.to_owned(), target.clone());
+        target
+    }
+
+    /// What [`Host::resolve_shim`] found for the path; `None` if it was not asked, or if that program is gone.
+    pub fn shim_target(&self, shim: &Path) -> Option<PathBuf> {
+        let shim_targets = self.shim_targets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shim_targets.get(shim).filter(|target| is_executable(target)).cloned()
     }
 
     /// The owner's home folder.
@@ -89,7 +109,13 @@ impl Host {
 
     /// The variables that every child gets: `PATH` and a UTF-8 locale.
     pub fn base_env(&self) -> Vec<(OsString, OsString)> {
-        let path = std::env::join_paths(&self.search).unwrap_or_default();
+        self.env_with_first(None)
+    }
+
+    /// The same with a folder that comes first on the search path, unless it is there already.
+    pub fn env_with_first(&self, folder: Option<&Path>) -> Vec<(OsString, OsString)> {
+        let folder = folder.map(Path::to_owned).filter(|folder| !self.search.contains(folder));
+        let path = std::env::join_paths(folder.iter().chain(&self.search)).unwrap_or_default();
         vec![("PATH".into(), path), ("LANG".into(), "C.UTF-8".into())]
     }
 

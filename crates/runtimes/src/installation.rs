@@ -140,7 +140,7 @@ fn prefix(program: &Path) -> Option<&Path> {
     folder.file_name().is_some_and(|name| name == "bin").then(|| folder.parent()).flatten()
 }
 
-fn is_system(path: &Path) -> bool {
+pub fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|tree| path.starts_with(tree))
 }
 

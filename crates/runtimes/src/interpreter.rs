@@ -3,7 +3,8 @@
 use crate::beneath::open_regular_anywhere;
 use crate::grants::Places;
 use crate::host::Host;
-use crate::probe;
+use crate::probe::{self, Question};
+use crate::shims;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use toolyard_sandbox::Launcher;
@@ -41,18 +42,35 @@ impl Interpreter {
     }
 
     fn real_executable(&self, lookup: Lookup<'_>, found: PathBuf) -> PathBuf {
-        if self.self_path.is_empty() || is_of_yard(&found, lookup.places) || !is_script(&found) {
-            return found;
-        }
         lookup.host.resolve_shim(&found, || {
-            let path = probe::ask(lookup, &found, self.self_path)?;
-            (path.is_absolute() && path.is_file() && !is_of_yard(&path, lookup.places)).then_some(path)
+            shims::target(lookup, &found).or_else(|| self.ask_itself(lookup, &found))
         })
+    }
+
+    /// Another script that starts the interpreter.
+    fn ask_itself(&self, lookup: Lookup<'_>, found: &Path) -> Option<PathBuf> {
+        if self.self_path.is_empty() || is_of_yard(found, lookup.places) || !is_script(found) {
+            return None;
+        }
+        let path = probe::ask(lookup, &Question::of_shim(found, self.self_path))?;
+        (path.is_absolute() && path.is_file() && !is_of_yard(&path, lookup.places)).then_some(path)
     }
 }
 
+/// The interpreter that the first line of a script finds by the search path: `#!/usr/bin/env NAME`.
+pub fn named_in_script(script: &Path) -> Option<String> {
+    let mut start = [0u8; 256];
+    let mut file = open_regular_anywhere(script).ok()?;
+    let length = file.read(&mut start).ok()?;
+    let line = start[..length].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+    words.next().filter(|program| program.ends_with("/env"))?;
+    // `env -S NAME argument`.
+    words.find(|word| !word.starts_with('-') && !word.contains(['=', '/'])).map(str::to_owned)
+}
+
 /// Whether the path, or what its links lead to, is in the yard.
-fn is_of_yard(path: &Path, places: &Places) -> bool {
+pub(crate) fn is_of_yard(path: &Path, places: &Places) -> bool {
     places.is_inside_yard(path)
         || std::fs::canonicalize(path).map_or(true, |real| places.is_inside_yard(&real))
 }

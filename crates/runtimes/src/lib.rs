@@ -5,6 +5,8 @@
 pub mod beneath;
 pub mod builtin;
 pub mod command;
+pub mod declaration;
+mod denials;
 mod dialog;
 pub mod grants;
 mod homes;
@@ -13,11 +15,14 @@ pub mod http;
 mod installation;
 pub mod interpreter;
 mod probe;
+pub mod proxy_clients;
 #[cfg(test)]
 #[path = "../../../tests/require.rs"]
 mod require;
 pub mod sandbox_builder;
 pub mod secrets;
+pub mod shims;
+pub mod trace_report;
 pub mod uv;
 
 pub use host::Host;

@@ -1,4 +1,4 @@
-//! Asks the shim of a version manager which interpreter it starts: in the sandbox, with no variables of the owner
+//! Asks a program of a version manager which interpreter a shim starts: in the sandbox, with no variables of the owner
 //! and a deadline.
 
 use crate::interpreter::Lookup;
@@ -10,23 +10,53 @@ use toolyard_sandbox::{Command, Confinement, Exchange, Finished, SandboxLevel};
 const LIMIT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 4096;
 
-/// The path that the shim prints. `None` if it prints none in time, or if this machine has no sandbox.
-pub fn ask(lookup: Lookup<'_>, shim: &Path, arguments: &[&str]) -> Option<PathBuf> {
+/// A program that prints a path, and what it needs for that.
+pub struct Question {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Besides the search path and the locale.
+    pub env: Vec<(OsString, OsString)>,
+    /// Those that exist and may be shown to a tool.
+    pub read: Vec<PathBuf>,
+}
+
+impl Question {
+    /// The shim itself, started with arguments that make its interpreter print its own path.
+    pub fn of_shim(shim: &Path, arguments: &[&str]) -> Question {
+        let folder = shim.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "shims"));
+        let manager = folder.and_then(Path::parent);
+        Question {
+            program: shim.to_owned(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            // Version managers look for their folder there; nothing else of it is visible.
+            env: manager
+                .and_then(Path::parent)
+                .map(|home| ("HOME".into(), home.into()))
+                .into_iter()
+                .collect(),
+            read: manager.map(Path::to_owned).into_iter().collect(),
+        }
+    }
+}
+
+/// The path that the program prints. `None` if it prints none in time, or if this machine has no sandbox.
+pub fn ask(lookup: Lookup<'_>, question: &Question) -> Option<PathBuf> {
     let level = lookup.launcher.sandbox_level();
     if level == SandboxLevel::None {
         return None;
     }
-    let manager = manager(shim).filter(|folder| lookup.places.refusal(folder, false, None).is_none());
+    let program = &question.program;
+    let is_shown = |path: &&PathBuf| path.exists() && lookup.places.refusal(path, false, None).is_none();
+    let read = std::iter::once(program).chain(question.read.iter().filter(is_shown)).cloned().collect();
     let mut env = lookup.host.base_env();
-    // Version managers look for their folder there; nothing else of it is visible.
-    env.extend(manager.and_then(Path::parent).map(|home| ("HOME".into(), home.into())));
+    env.extend(question.env.iter().cloned());
     let command = Command {
-        program: shim.to_owned(),
-        argv: std::iter::once(shim.into()).chain(arguments.iter().map(OsString::from)).collect(),
+        program: program.clone(),
+        argv: std::iter::once(program.into()).chain(question.arguments.iter().cloned()).collect(),
         env,
         cwd: PathBuf::from("/usr"),
         confinement: Confinement {
-            read: std::iter::once(shim).chain(manager).map(Path::to_owned).collect(),
+            read,
             hidden: vec![lookup.places.state.clone()],
             memory: Some(512 << 20),
             cpu: Some(LIMIT),
@@ -39,12 +69,6 @@ pub fn ask(lookup: Lookup<'_>, shim: &Path, arguments: &[&str]) -> Option<PathBu
     let finished = run(lookup, command)?;
     let answer = String::from_utf8(finished.stdout.into()).ok().filter(|_| finished.exit.is_success())?;
     Some(PathBuf::from(answer.trim()))
-}
-
-/// The folder of the version manager: `DIR` of `DIR/shims/python3`.
-fn manager(shim: &Path) -> Option<&Path> {
-    let folder = shim.parent()?;
-    folder.file_name().is_some_and(|name| name == "shims").then(|| folder.parent()).flatten()
 }
 
 /// On a thread of its own, because files are read inside and outside of an async runtime.

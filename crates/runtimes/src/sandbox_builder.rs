@@ -2,6 +2,7 @@
 
 use crate::grants::Places;
 use crate::installation;
+use crate::proxy_clients;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,9 +86,14 @@ pub struct SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// The sandbox for one run of `program`, with what the declared paths lead to now. `environment` is the
-    /// folder that was prepared for the tool.
-    pub fn confinement(&self, program: &Path, environment: Option<&Path>) -> Result<Confinement, Error> {
+    /// The sandbox for one run of `program`, with what the declared paths lead to now. `interpreter` runs the
+    /// program, if it is a script; `environment` is the folder that was prepared for the tool.
+    pub fn confinement(
+        &self,
+        program: &Path,
+        interpreter: Option<&Path>,
+        environment: Option<&Path>,
+    ) -> Result<Confinement, Error> {
         let request = &self.sandbox_request;
         let SandboxRequest { memory, cpu, processes, .. } = *request;
         // The limits hold without a sandbox too.
@@ -105,12 +111,19 @@ impl SandboxBuilder {
             grants.push(grant);
         }
         let mut read = installation::parts(program, environment, &self.places);
+        if let Some(interpreter) = interpreter {
+            read.extend(installation::parts(interpreter, None, &self.places));
+        }
         read.push(self.places.root.clone());
         Ok(Confinement {
             level: self.level,
             read,
             grants,
             hidden: self.places.hidden_from(request.paths().map(|(path, _)| path)),
+            provided: match request.network {
+                NetworkPolicy::Hosts(_) => proxy_clients::files(),
+                _ => Vec::new(),
+            },
             network: match request.network {
                 NetworkPolicy::Deny => Network::Deny,
                 NetworkPolicy::Allow => Network::Allow,
@@ -122,8 +135,8 @@ impl SandboxBuilder {
         })
     }
 
-    /// What a run would get now, apart from what every program sees.
-    pub fn permissions(&self, program: Option<&Path>, environment: Option<&Path>) -> Permissions {
+    /// What a run would get now, apart from what every program sees. `programs` are the program and its interpreter.
+    pub fn permissions(&self, programs: &[PathBuf], environment: Option<&Path>) -> Permissions {
         if self.level == SandboxLevel::None {
             return Permissions::default();
         }
@@ -138,8 +151,8 @@ impl SandboxBuilder {
             origin,
         };
         let mut grants = vec![grant(self.places.root.clone(), false, GrantOrigin::Yard)];
-        let parts = program.map(|program| installation::parts(program, None, &self.places));
-        let parts = parts.into_iter().flatten().chain(environment.map(Path::to_owned));
+        let parts = programs.iter().flat_map(|program| installation::parts(program, None, &self.places));
+        let parts = parts.chain(environment.map(Path::to_owned));
         grants.extend(parts.map(|path| grant(path, false, GrantOrigin::Program)));
         let opened =
             self.sandbox_request.paths().filter_map(|(path, writable)| self.places.open(path, writable).ok());

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::TraceLog;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 /// The port on 127.0.0.1 where a program under [`Network::Hosts`] reaches the proxy.
@@ -33,6 +34,8 @@ pub struct Confinement {
     /// exist is skipped, so create it before the first start.
     pub hidden: Vec<PathBuf>,
     pub network: Network,
+    /// Files that the program finds besides those of the machine, at [`SandboxLevel::Full`].
+    pub provided: Vec<ProvidedFile>,
     /// Resident bytes of the whole tree.
     pub memory: Option<u64>,
     /// User and system time of the whole tree.
@@ -46,6 +49,8 @@ pub struct Confinement {
     /// At [`SandboxLevel::Landlock`]: whether it may change modes, owners, times and attributes. They cannot be limited
     /// to folders there, so that this is for programs that are trusted with all files of their user.
     pub metadata: bool,
+    /// Where to record the paths and addresses that the program asks for; from [`SandboxLevel::Landlock`] up.
+    pub trace: Option<Arc<TraceLog>>,
     /// Size of the private `/tmp`, which is also `/dev/shm`. Unused at [`SandboxLevel::Landlock`].
     pub tmp_bytes: u64,
 }
@@ -64,15 +69,35 @@ impl Confinement {
             grants: Vec::new(),
             hidden: Vec::new(),
             network: Network::Deny,
+            provided: Vec::new(),
             memory: None,
             cpu: None,
             processes: None,
             files: None,
             file_size: None,
             metadata: false,
+            trace: None,
             tmp_bytes: 64 << 20,
         }
     }
+
+    /// The private, empty and writable folders of a program: its home and the one for temporary files. At
+    /// [`SandboxLevel::Full`] only, and there both are `/tmp` if the host's is granted as a whole.
+    pub fn private_folders(&self) -> Option<(&'static Path, &'static Path)> {
+        let tmp = Path::new("/tmp");
+        let mut granted = self.read.iter().chain(self.grants.iter().map(|grant| &grant.path));
+        let is_granted = granted.any(|path| tmp.starts_with(path));
+        let home = if is_granted { tmp } else { Path::new("/tmp/home") };
+        (self.level == SandboxLevel::Full).then_some((home, tmp))
+    }
+}
+
+/// A small file that exists only in the program's view of the file system.
+#[derive(Clone, Copy, Debug)]
+pub struct ProvidedFile {
+    /// Absolute.
+    pub path: &'static str,
+    pub content: &'static [u8],
 }
 
 /// A file or folder that was opened before the start. The start fails if its path leads to something else by then.
@@ -146,7 +171,8 @@ impl fmt::Display for SandboxLevel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Only UNIX sockets between processes of the tree.
+    /// Only the loopback interface of a network namespace of its own, and UNIX sockets between processes of the
+    /// tree; no sockets at [`SandboxLevel::Landlock`].
     Deny,
     /// The host's network with TCP and UDP; no raw sockets.
     Allow,

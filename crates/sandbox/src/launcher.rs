@@ -12,6 +12,7 @@ use super::image::Image;
 use super::input::Stdin;
 use super::launch_script::{Landlock, SystemView};
 use super::limits::{LimitExceeded, LimitMonitor, MachineWatch, TreeLimits};
+use super::network_pool::NetworkPool;
 use super::output::{OverCap, Stderr, Stdout};
 use super::output_memory::OutputMemory;
 use super::probe::{executable_image, probe, probe_cgroup, probe_sandbox, retried};
@@ -32,6 +33,7 @@ pub struct Launcher {
     weakness: Option<Weakness>,
     pub(super) system: Arc<SystemView>,
     pub(super) view_pool: Arc<ViewPool>,
+    pub(super) network_pool: Arc<NetworkPool>,
     pub(super) permits: Arc<Semaphore>,
     output_memory: OutputMemory,
     pub(super) reaper: Reaper,
@@ -118,6 +120,7 @@ impl Launcher {
             weakness,
             system: Arc::new(system),
             view_pool: Arc::default(),
+            network_pool: Arc::default(),
             permits: Arc::new(permits),
             output_memory: OutputMemory::new(options.output_memory),
             reaper,
@@ -188,6 +191,16 @@ impl Launcher {
         group: Option<Group>,
     ) -> LimitMonitor {
         LimitMonitor::new(&command.confinement, tree.launcher(), group, &self.machine)
+    }
+
+    /// Whether every sandboxed program sees this path, as far as the machine has it.
+    pub fn shows(&self, path: &Path) -> bool {
+        self.system.shows(path)
+    }
+
+    /// Whether a program sees this path with [`super::Network::Allow`] only.
+    pub fn shows_with_network(&self, path: &Path) -> bool {
+        SystemView::shows_with_network(path)
     }
 
     /// The seccomp filter for this confinement as BPF instructions; for comparison with other sandboxes.

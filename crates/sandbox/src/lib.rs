@@ -15,6 +15,7 @@ mod input;
 mod launch_script;
 mod launcher;
 mod limits;
+mod network_pool;
 mod output;
 mod output_memory;
 mod probe;
@@ -23,6 +24,7 @@ mod reaper;
 mod session;
 mod spawn;
 mod start;
+mod trace;
 mod tree;
 mod view_pool;
 
@@ -38,7 +40,7 @@ use bytes::Bytes;
 
 pub use address::is_public;
 pub use cgroup::Version as CgroupVersion;
-pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, SandboxLevel};
+pub use confinement::{Confinement, Grant, Identity, Network, PROXY_PORT, ProvidedFile, SandboxLevel};
 pub use diagnosis::Weakness;
 pub use error::{ChildError, LauncherError};
 pub use launch_script::Landlock;
@@ -46,6 +48,7 @@ pub use launcher::{KillReason, Launcher, Options};
 pub use output_memory::{OutputMemory, OutputReservation};
 pub use session::{ChildSession, Event, Exited, SessionOptions, StdinFull};
 pub use start::Admitted;
+pub use trace::{TraceEntries, TraceLog, TracedAccess, TracedPath};
 
 /// The program to start.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use toolyard_launcher::record::{self, Record};
 
 use super::cgroup::Group;
 use super::image::Image;
-use super::launch_script::{self, LaunchScript, SharedNamespaces, SystemView};
+use super::launch_script::{self, LaunchScript, Pooled, SharedNamespaces, SystemView};
 use super::spawn::SpawnArgs;
 use super::start::flags;
 use super::{ChildError, Command, Confinement, LauncherError, SandboxLevel, TreeLevel, fds};
@@ -84,7 +84,7 @@ pub fn probe_sandbox(
     level: SandboxLevel,
     system: &SystemView,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), false, None)
+    let script = LaunchScript::new(&Confinement::at(level), system, Path::new("/"), Pooled::default(), None)
         .map_err(io::Error::other)?;
     run_script(image, levels, level, script.as_ref(), system, None).map(drop)
 }
@@ -96,7 +96,7 @@ pub fn probe_cgroup(
     system: &SystemView,
     group: &Group,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::none(), system, Path::new("/"), false, Some(group))
+    let script = LaunchScript::new(&Confinement::none(), system, Path::new("/"), Pooled::default(), Some(group))
         .map_err(io::Error::other)?;
     run_script(image, levels, SandboxLevel::None, script.as_ref(), system, Some(group)).map(drop)
 }
@@ -182,8 +182,8 @@ fn receive_record(socket: OwnedFd) -> io::Result<LauncherReply> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         // A read ends at a passed descriptor, so `bytes` holds nothing of the record yet.
-        if descriptor.is_some() && bytes == [launch_script::TAG_VIEW] {
-            passed = descriptor;
+        if descriptor.is_some() {
+            passed = if bytes == [launch_script::TAG_VIEW] { descriptor } else { passed };
             bytes.clear();
         }
     }

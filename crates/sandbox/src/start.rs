@@ -9,11 +9,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{self, Instant};
 
 use super::cgroup::Group;
-use super::launch_script::{self, LaunchScript, SharedNamespaces};
+use super::launch_script::{self, LaunchScript, Pooled, SharedNamespaces};
 use super::limits::LimitMonitor;
+use super::network_pool::RunNetwork;
 use super::spawn::SpawnArgs;
-use super::tree::ProcessTree;
-use super::{ChildError, Command, Confinement, Exit, Launcher, OnListener, SandboxLevel, TreeLevel, fds};
+use super::tree::{ProcessTree, Receivers};
+use super::{
+    ChildError, Command, Confinement, Exit, Launcher, Network, OnListener, SandboxLevel, TreeLevel, fds,
+};
 use toolyard_launcher::record::{self, Record};
 
 /// A command that holds a permit to run.
@@ -23,6 +26,7 @@ pub struct Admitted<'a> {
     shared: Option<&'a SharedNamespaces>,
     view: Option<Arc<OwnedFd>>,
     group: Option<Group>,
+    network: RunNetwork,
     permit: OwnedSemaphorePermit,
 }
 
@@ -68,12 +72,15 @@ impl Launcher {
         // Not earlier: the files behind the view can change while the run waits for its permit.
         let view = self.view(confinement).await;
         let group = self.group(confinement);
-        let script =
-            LaunchScript::new(confinement, &self.system, &command.cwd, view.is_some(), group.as_ref())?;
         let shared = self.system.shared(confinement.level);
+        let is_pooled = shared.is_some() && confinement.network == Network::Deny;
+        let network = is_pooled.then(|| self.network_pool.take()).flatten();
+        let pooled = Pooled { view: view.is_some(), network: network.is_some() };
+        let network = RunNetwork::new(&self.network_pool, network);
+        let script = LaunchScript::new(confinement, &self.system, &command.cwd, pooled, group.as_ref())?;
         let flags = flags(&self.levels, confinement.level, script.is_some(), shared);
         let spawn_args = SpawnArgs::new(&flags, command)?;
-        Ok(Admitted { spawn_args, script, shared, view, group, permit })
+        Ok(Admitted { spawn_args, script, shared, view, network, group, permit })
     }
 
     /// Starts the launcher with its ends of the channels. Ours must already be registered, because nothing
@@ -81,7 +88,7 @@ impl Launcher {
     pub(super) fn start(
         &self,
         command: &Command,
-        Admitted { spawn_args, script, shared, view, group, permit }: Admitted<'_>,
+        Admitted { spawn_args, script, shared, view, network, group, permit }: Admitted<'_>,
         control: OwnedFd,
         theirs: Channels,
         on_listener: Option<OnListener>,
@@ -93,11 +100,13 @@ impl Launcher {
         let mut namespaces = shared.map(SharedNamespaces::descriptors).unwrap_or_default();
         namespaces.extend(view.as_deref().map(|view| (view, launch_script::FD_VIEW as i32)));
         namespaces.extend(group.iter().flat_map(launch_script::cgroup_descriptors));
+        namespaces.extend(network.descriptor().map(|network| (network, launch_script::FD_NETNS as i32)));
         let passed = [&theirs.stdin, &theirs.stdout, &theirs.stderr, &theirs.control];
         let pid = spawn_args
             .spawn(&self.image.path, passed, namespaces)
             .map_err(|error| spawn_error(error, command))?;
-        let tree = ProcessTree::new(control, pid, self.reaper.handle(), permit, on_listener);
+        let receivers = Receivers { network, on_listener, trace: command.confinement.trace.clone() };
+        let tree = ProcessTree::new(control, pid, self.reaper.handle(), permit, receivers);
         let monitor = self.monitor(command, &tree, group);
         Ok(Started { tree, script, monitor })
     }

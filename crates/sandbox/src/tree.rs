@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::Pid;
@@ -10,16 +11,24 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::network_pool::RunNetwork;
 use super::reaper::ReaperHandle;
-use super::{OnListener, fds, launch_script};
+use super::{OnListener, TraceLog, fds, launch_script, trace};
 use toolyard_launcher::record::{self, Record};
 
 /// Closing `control` makes the launcher kill the tree, also when the daemon dies.
 pub struct ProcessTree {
     control: AsyncFd<OwnedFd>,
     received: Vec<u8>,
-    on_listener: Option<OnListener>,
+    receivers: Receivers,
     guard: Guard,
+}
+
+/// Who gets the descriptors that the launcher sends.
+pub struct Receivers {
+    pub network: RunNetwork,
+    pub on_listener: Option<OnListener>,
+    pub trace: Option<Arc<TraceLog>>,
 }
 
 /// Dropped after `control`, so that the launcher is already exiting when the reaper takes it.
@@ -36,10 +45,10 @@ impl ProcessTree {
         pid: Pid,
         reaper: ReaperHandle,
         permit: OwnedSemaphorePermit,
-        on_listener: Option<OnListener>,
+        receivers: Receivers,
     ) -> ProcessTree {
         let guard = Guard { pid, reaper, permit: Some(permit) };
-        ProcessTree { control, received: Vec::with_capacity(record::LEN), on_listener, guard }
+        ProcessTree { control, received: Vec::with_capacity(record::LEN), receivers, guard }
     }
 
     pub fn register(control: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -64,21 +73,32 @@ impl ProcessTree {
             let into = &mut self.received;
             match self.control.async_io(Interest::READABLE, |fd| fds::receive(fd, into, missing)).await {
                 Ok((n, None)) if n > 0 => {}
-                Ok((n, Some(socket))) if n > 0 => self.deliver_listener(socket),
+                Ok((n, Some(descriptor))) if n > 0 => self.deliver(descriptor),
                 _ => return None,
             }
         }
         self.guard.permit = None;
+        self.receivers.network.release();
         Record::from_bytes(self.received[..].try_into().ok()?)
     }
 }
 
 impl ProcessTree {
-    /// Removes the tag byte that came with the descriptor and passes the socket on.
-    fn deliver_listener(&mut self, socket: OwnedFd) {
-        self.received.retain(|byte| *byte != launch_script::TAG_LISTENER);
-        if let Some(take) = self.on_listener.take() {
-            take(TcpListener::from(socket));
+    /// Passes on a descriptor by the tag byte that came with it. A read ends at a descriptor, so it is the last byte.
+    fn deliver(&mut self, descriptor: OwnedFd) {
+        match self.received.pop() {
+            Some(launch_script::TAG_TRACE) => {
+                if let Some(log) = self.receivers.trace.take() {
+                    trace::serve(descriptor, log, self.guard.pid);
+                }
+            }
+            Some(launch_script::TAG_NETWORK) => self.receivers.network.set(descriptor),
+            Some(launch_script::TAG_LISTENER) => {
+                if let Some(take) = self.receivers.on_listener.take() {
+                    take(TcpListener::from(descriptor));
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -126,7 +126,7 @@ impl Outside {
         let exchange = Exchange { stdin: "".into(), output_cap: 1 << 20, deadline, on_listener: None };
         let finished = launcher.run(&command, exchange).await.unwrap();
         assert!(finished.exit.is_success(), "{finished:?}");
-        let text = String::from_utf8(finished.stdout).unwrap();
+        let text = String::from_utf8(finished.stdout.into()).unwrap();
         let outcomes = text.lines().map(|line| line.split_once(' ').unwrap());
         outcomes.map(|(name, outcome)| (name.to_owned(), outcome.to_owned())).collect()
     }

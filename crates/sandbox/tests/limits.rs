@@ -27,7 +27,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Whether times mean something: not on an emulated processor (`scripts/test-vm`).
 fn has_a_real_processor() -> bool {
-    require(env::var_os("YARD_EMULATED").is_none(), "the processor is emulated, so that no times are measured")
+    require(
+        env::var_os("YARD_EMULATED").is_none(),
+        "the processor is emulated, so that no times are measured",
+    )
 }
 
 /// Every way in which limits are enforced on this machine.

@@ -24,14 +24,17 @@ const MAX_MESSAGE: usize = 1 << 20;
 const MAX_OPEN_QUESTIONS: usize = 64;
 
 /// Runs the tool to its end. Dropping the future cancels its questions and kills its process tree.
-pub async fn run_dialog(runner: &CommandRunner, run: &Run<'_>, command: &Command) -> Result<Outcome, Error> {
-    // Dropped with the run, however it ends.
-    let proxy = Arc::new(ProxyTask::default());
+pub async fn run_dialog(
+    runner: &CommandRunner,
+    run: &Run<'_>,
+    command: &Command,
+    proxy: &Arc<ProxyTask>,
+) -> Result<Outcome, Error> {
     let options = SessionOptions {
         stdin: dialog::request(runner.contract, &run.call.arguments),
         // A message may be longer than the output limit of the tool.
         line_cap: run.spec.limits.output.max(MAX_MESSAGE),
-        on_listener: runner.on_listener(&proxy),
+        on_listener: runner.on_listener(proxy),
     };
     let admitted = runner.admit(run, command).await?;
     let opened = runner.launcher.open(command, admitted, options);

@@ -136,7 +136,9 @@ pub fn write(
             _ => Err(confinement_error("this kernel has no Landlock", libc::EOPNOTSUPP)),
         };
     }
-    let net = if confinement.network == Network::Deny { landlock.net } else { 0 };
+    // In a network namespace of its own, a program reaches only itself.
+    let is_shared = confinement.level != SandboxLevel::Full;
+    let net = if is_shared && confinement.network == Network::Deny { landlock.net } else { 0 };
     let (fs, scoped) = (landlock.fs, landlock.scoped);
     script.push(Step::Ruleset { size: attributes_size(&[fs, net, scoped]), fs, net, scoped });
     let mut rules = Rules { script, handled: fs };
@@ -158,8 +160,8 @@ impl Rules<'_> {
     fn inside_namespaces(&mut self, mounts: &[Mount]) {
         self.grant(Path::new("/"), READ_EXECUTE, true);
         self.grant(Path::new("/tmp"), self.write_rights(), true);
-        // The view contains only these device nodes.
-        self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE, true);
+        // The view contains only harmless device nodes and the tool's own terminals, which need ioctl.
+        self.grant(Path::new("/dev"), READ_FILE | WRITE_FILE | IOCTL_DEV, true);
         for mount in mounts.iter().filter(|mount| mount.access == Access::Write) {
             self.grant_mount(mount, self.write_rights());
         }

@@ -6,6 +6,7 @@ mod mounts;
 mod seccomp;
 mod shared_namespaces;
 mod system;
+mod traced_calls;
 mod view;
 
 use std::io;
@@ -14,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use toolyard_launcher::script::{self, Reader, Step};
-pub use toolyard_launcher::script::{FD_VIEW, TAG_LISTENER, TAG_VIEW};
+pub use toolyard_launcher::script::{FD_NETNS, FD_VIEW, TAG_LISTENER, TAG_NETWORK, TAG_TRACE, TAG_VIEW};
 
 use super::cgroup::{Group, Version};
 use super::{ChildError, Confinement, Network, PROXY_PORT, SandboxLevel};
@@ -22,11 +23,19 @@ pub use landlock::Landlock;
 use mounts::ResolvedPaths;
 pub use shared_namespaces::SharedNamespaces;
 pub use system::SystemView;
+pub use traced_calls::{PathArgument, TracedCall, traced_call};
 
 /// Added to RLIMIT_CPU, which is only a backstop: the limit monitor enforces the exact limit first.
 const CPU_GRACE_SECONDS: u64 = 1;
 /// The launcher and its init, which count as processes of the tool's user namespace.
 const LAUNCHER_PROCESSES: u64 = 2;
+
+/// What a run enters instead of creating it.
+#[derive(Clone, Copy, Default)]
+pub struct Pooled {
+    pub view: bool,
+    pub network: bool,
+}
 
 /// The steps for one child.
 pub struct LaunchScript {
@@ -49,13 +58,12 @@ impl LaunchScript {
         script.finish(libc::CLONE_NEWNS, 0)
     }
 
-    /// `None` if no steps are needed. `pooled`: a pooled view is entered instead of creating one. `group`: the
-    /// cgroup that counts what the tree holds.
+    /// `None` if no steps are needed. `group`: the cgroup that counts what the tree holds.
     pub fn new(
         confinement: &Confinement,
         system: &SystemView,
         cwd: &Path,
-        pooled: bool,
+        pooled: Pooled,
         group: Option<&Group>,
     ) -> Result<Option<LaunchScript>, ChildError> {
         let mut script = LaunchScript::empty();
@@ -73,15 +81,15 @@ impl LaunchScript {
                 0
             }
             SandboxLevel::Full => {
-                let (network, ipc) = script.join_namespaces(confinement.network, system);
-                if pooled {
+                let (network, ipc) = script.join_namespaces(confinement.network, system, pooled.network);
+                if pooled.view {
                     script.push(Step::EnterView { descriptor: FD_VIEW as u32 });
                 } else {
                     view::prepare(&mut script, confinement, system, &resolved);
                 }
-                view::finish(&mut script, confinement, system, &resolved, pooled);
+                view::finish(&mut script, confinement, system, &resolved, pooled.view);
                 script.push(Step::Chdir { path: cwd.as_os_str().as_bytes() });
-                let mounts = if pooled { 0 } else { libc::CLONE_NEWNS };
+                let mounts = if pooled.view { 0 } else { libc::CLONE_NEWNS };
                 mounts | libc::CLONE_NEWUTS | ipc | network
             }
         };
@@ -92,6 +100,9 @@ impl LaunchScript {
             }
             script.push(Step::DropPrivileges {});
             landlock::write(&mut script, confinement, system, &resolved.mounts)?;
+            if confinement.trace.is_some() {
+                script.push(Step::Trace { instructions: &traced_calls::filter() });
+            }
             // Last, because it denies system calls that the other steps need.
             let instructions = &system.filter(confinement, confinement.memory.is_none() || group.is_some());
             script.push(Step::Filter { instructions });
@@ -144,18 +155,26 @@ impl LaunchScript {
         0
     }
 
-    /// Adds steps that join shared namespaces; returns the clone flags of those to create: (network, ipc).
-    fn join_namespaces(&mut self, network: Network, system: &SystemView) -> (i32, i32) {
-        let own = if network == Network::Allow { 0 } else { libc::CLONE_NEWNET };
-        if system.shared.is_none() {
-            return (own, libc::CLONE_NEWIPC);
+    /// Adds steps that join existing namespaces; returns the clone flags of those to create: (network, ipc).
+    fn join_namespaces(&mut self, network: Network, system: &SystemView, pooled: bool) -> (i32, i32) {
+        let is_shared = system.shared.is_some();
+        if is_shared {
+            self.push(Step::Join { kind: libc::CLONE_NEWIPC as u32, descriptor: script::FD_IPCNS as u32 });
         }
-        self.push(Step::Join { kind: libc::CLONE_NEWIPC as u32, descriptor: script::FD_IPCNS as u32 });
-        if network != Network::Deny {
-            return (own, 0);
+        let ipc = if is_shared { 0 } else { libc::CLONE_NEWIPC };
+        if network == Network::Allow {
+            return (0, ipc);
         }
-        self.push(Step::Join { kind: libc::CLONE_NEWNET as u32, descriptor: script::FD_NETNS as u32 });
-        (0, 0)
+        if pooled {
+            self.push(Step::Join { kind: libc::CLONE_NEWNET as u32, descriptor: script::FD_NETNS as u32 });
+            return (0, ipc);
+        }
+        self.push(Step::Loopback {});
+        // Only with the shared user namespace can another run join it. The proxy's belongs to one run.
+        if is_shared && network == Network::Deny {
+            self.push(Step::SendNetwork {});
+        }
+        (libc::CLONE_NEWNET, ipc)
     }
 
     fn limits(&mut self, confinement: &Confinement) {
@@ -227,7 +246,7 @@ mod tests {
         let image = crate::image::Image::in_memory().unwrap();
         let system = SystemView::new(crate::TreeLevel::Subreaper, &image, Landlock::detect());
         let script = |confinement: &Confinement| {
-            LaunchScript::new(confinement, &system, Path::new("/"), false, None).unwrap()
+            LaunchScript::new(confinement, &system, Path::new("/"), Pooled::default(), None).unwrap()
         };
         assert!(script(&Confinement::none()).is_none());
         let files = Confinement { files: Some(10), ..Confinement::none() };

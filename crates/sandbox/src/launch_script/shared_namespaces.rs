@@ -1,8 +1,7 @@
-//! An empty network namespace and an empty ipc namespace, created once and joined by every tool.
+//! An empty ipc namespace, created once and joined by every tool.
 //!
-//! Creating them for each call would cost more than the rest of the sandbox. Tools cannot communicate through
-//! them: the seccomp filter allows only UNIX sockets and denies the System V IPC calls, and Landlock (which
-//! is therefore required) isolates abstract socket names.
+//! Creating it for each call would cost too much. Tools cannot communicate through it: the seccomp filter denies the
+//! System V and POSIX IPC calls. Network namespaces are used by one tool at a time ([`crate::network_pool`]).
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -14,7 +13,6 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::landlock::Landlock;
 use crate::image::Image;
 use crate::spawn::SpawnArgs;
 use crate::{Command, Confinement, TreeLevel, fds, record};
@@ -22,9 +20,8 @@ use toolyard_launcher::script;
 
 /// Descriptors that keep the namespaces alive and are passed to launchers.
 pub struct SharedNamespaces {
-    network: OwnedFd,
     ipc: OwnedFd,
-    /// The user namespace that owns the others, if the daemon is not root; it must be joined first.
+    /// The user namespace that owns all others, if the daemon is not root; it must be joined first.
     users: Option<OwnedFd>,
 }
 
@@ -32,10 +29,9 @@ pub struct SharedNamespaces {
 const LIMIT: Duration = Duration::from_secs(2);
 
 impl SharedNamespaces {
-    /// `None` if they cannot be created or safely shared; each tool then gets its own.
-    pub fn new(landlock: Landlock, level: TreeLevel, image: &Image) -> Option<SharedNamespaces> {
+    /// `None` if they cannot be created; each tool then gets its own.
+    pub fn new(level: TreeLevel, image: &Image) -> Option<SharedNamespaces> {
         match level {
-            _ if !landlock.isolates_abstract_sockets() => None,
             TreeLevel::PidNamespace => SharedNamespaces::of_root(),
             TreeLevel::UserPidNamespace => SharedNamespaces::of_user(image),
             TreeLevel::Subreaper => None,
@@ -46,13 +42,9 @@ impl SharedNamespaces {
         // Namespaces belong to a thread; the descriptors keep them alive after this thread ends.
         let namespaces = std::thread::spawn(|| {
             // SAFETY: the thread keeps its file descriptors.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWIPC) }.ok()?;
-            let open = |name: &str| {
-                File::open(format!("/proc/thread-self/ns/{name}"))
-                    .ok()
-                    .and_then(|file| fds::above_stdio(file.into()).ok())
-            };
-            Some(SharedNamespaces { network: open("net")?, ipc: open("ipc")?, users: None })
+            unsafe { unshare_unsafe(UnshareFlags::NEWIPC) }.ok()?;
+            let ipc = File::open("/proc/thread-self/ns/ipc").ok()?;
+            Some(SharedNamespaces { ipc: fds::above_stdio(ipc.into()).ok()?, users: None })
         });
         namespaces.join().ok().flatten()
     }
@@ -62,7 +54,7 @@ impl SharedNamespaces {
         let (control, control_theirs) = fds::socket_pair().ok()?;
         let (stdin_theirs, _stdin) = fds::pipe().ok()?;
         let (_output, output_theirs) = fds::pipe().ok()?;
-        let namespaces = (libc::CLONE_NEWNET | libc::CLONE_NEWIPC) as u32;
+        let namespaces = libc::CLONE_NEWIPC as u32;
         let script = [script::HEADER as u32, namespaces, 0].map(u32::to_le_bytes).concat();
         fds::write(&control, &script).ok().filter(|written| *written == script.len())?;
         // Blocks reading its stdin, which stays empty.
@@ -89,9 +81,7 @@ impl SharedNamespaces {
     /// The descriptors to pass to a launcher, with their numbers there.
     pub fn descriptors(&self) -> Vec<(&OwnedFd, i32)> {
         let users = self.users.iter().map(|fd| (fd, script::FD_USERNS as i32));
-        users
-            .chain([(&self.network, script::FD_NETNS as i32), (&self.ipc, script::FD_IPCNS as i32)])
-            .collect()
+        users.chain([(&self.ipc, script::FD_IPCNS as i32)]).collect()
     }
 
     pub fn has_user_namespace(&self) -> bool {
@@ -101,22 +91,18 @@ impl SharedNamespaces {
 
 /// Waits until the launcher `pid` has started its tool and opens the tool's namespaces.
 fn find_namespaces(launcher: Pid) -> Option<SharedNamespaces> {
-    let ours = fs::read_link("/proc/self/ns/net").ok()?;
+    let ours = fs::read_link("/proc/self/ns/ipc").ok()?;
     let pid = launcher.as_raw_pid();
     let end = Instant::now() + LIMIT;
     while Instant::now() < end {
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         for child in children.split_whitespace() {
             let at = |name: &str| format!("/proc/{child}/ns/{name}");
-            if fs::read_link(at("net")).is_ok_and(|network| network != ours) {
+            if fs::read_link(at("ipc")).is_ok_and(|ipc| ipc != ours) {
                 let open = |name: &str| {
                     File::open(at(name)).ok().and_then(|file| fds::above_stdio(file.into()).ok())
                 };
-                return Some(SharedNamespaces {
-                    network: open("net")?,
-                    ipc: open("ipc")?,
-                    users: Some(open("user")?),
-                });
+                return Some(SharedNamespaces { ipc: open("ipc")?, users: Some(open("user")?) });
             }
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -28,8 +28,29 @@ const PROGRAMS: [&str; 10] = [
     "/sys/devices/system/cpu",
 ];
 /// Entries of `/etc` that libraries and interpreters need; none reveals users or secrets of the machine.
-const CONFIGURATION: [&str; 7] =
-    ["ld.so.cache", "alternatives", "pki/tls", "php", "perl", "fonts", "ssl/certs"];
+const CONFIGURATION: [&str; 17] = [
+    "ld.so.cache",
+    "alternatives",
+    "php",
+    "perl",
+    "fonts",
+    // Certificate authorities, without the private keys beside them: Debian, Alpine and openSUSE,
+    "ssl/certs",
+    "ssl/cert.pem",
+    "ssl/ca-bundle.pem",
+    // Fedora,
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
+    "pki/ca-trust/extracted",
+    "pki/java",
+    "crypto-policies",
+    // Arch,
+    "ca-certificates/extracted",
+    // and NixOS, whose links lead through this one to the store.
+    "static",
+];
 /// Small configuration files, which are cheaper to copy than to mount.
 const COPIED: [&str; 4] = ["/etc/localtime", "/etc/os-release", "/etc/ssl/openssl.cnf", "/etc/nsswitch.conf"];
 const MAX_COPY: u64 = 16 << 10;
@@ -96,7 +117,7 @@ impl SystemView {
             resolver,
             devices,
             copies,
-            shared: SharedNamespaces::new(landlock, level, image),
+            shared: SharedNamespaces::new(level, image),
             links,
             uid,
             gid,
@@ -117,6 +138,20 @@ impl SystemView {
             truncate_right: self.landlock.has_truncate(),
         };
         filter.program()
+    }
+
+    /// Whether programs with the host's network see this path.
+    pub fn shows_with_network(path: &Path) -> bool {
+        path.strip_prefix("/etc").is_ok_and(|name| RESOLVER.iter().any(|shown| name == Path::new(shown)))
+    }
+
+    /// Whether every program sees this path.
+    pub fn shows(&self, path: &Path) -> bool {
+        let mounts = self.visible.iter().map(|mount| &mount.path);
+        let files = self.copies.iter().map(|copied| &copied.path).chain(&self.devices);
+        let links = self.links.iter().map(|link| &link.path);
+        mounts.chain(files).chain(links).any(|shown| path.starts_with(shown))
+            || ["/proc", "/dev"].iter().any(|tree| path.starts_with(tree))
     }
 
     /// The shared namespaces that a program at this level joins.

@@ -19,6 +19,8 @@ const NODEV: u32 = 4;
 const NOEXEC: u32 = 8;
 
 const TMP: &str = "/tmp";
+/// The home folder of the program, in the private `/tmp`.
+const HOME_IN_TMP: &str = "home";
 /// Where the private `/tmp` is filled before it is moved to `/tmp`.
 const STAGING: &str = "/.own";
 /// Readable by uid 0 without capabilities, and not needed by tools.
@@ -40,13 +42,16 @@ pub fn prepare(
         created: Vec::new(),
         masks: Vec::new(),
     };
-    for dir in ["/etc", "/dev", "/proc", TMP, "/var"] {
+    for dir in ["/etc", "/dev/pts", "/proc", TMP, "/var"] {
         view.folder(Path::new(dir));
     }
     if deferred.needs_staging() {
         view.folder(Path::new(STAGING));
     }
     view.system(system, confinement.network, resolved);
+    for provided in &confinement.provided {
+        view.file(Path::new(provided.path), provided.content);
+    }
     for mount in &resolved.mounts {
         match (mount.access, mount.is_dir) {
             (Access::Read, _) if view.is_already_visible(mount, system) => {}
@@ -79,6 +84,8 @@ pub fn finish(
         let bytes = confinement.tmp_bytes;
         let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 4096).max(64));
         tmpfs(script, &options, Path::new(at));
+        let home = Path::new(at).join(HOME_IN_TMP);
+        script.push(Step::Dir { mode: 0o700, path: root_relative(&home) });
     }
     for (index, mount) in deferred.mounts.iter().enumerate() {
         let target = staging_folders(script, &mount.path);
@@ -102,6 +109,9 @@ pub fn finish(
     if pooled {
         proc(script);
     }
+    // Not pooled: a tool could open the terminals of another one.
+    let (flags, options) = (NOSUID | NOEXEC, &b"newinstance,ptmxmode=0666,mode=0600,max=64"[..]);
+    script.push(Step::Mount { kind: b"devpts", flags, options, path: b"dev/pts" });
     if system.uid == 0 {
         for path in MASKED.into_iter().map(Path::new).filter(|path| path.exists()) {
             mask_file(script, path);
@@ -229,6 +239,7 @@ impl ViewBuilder<'_> {
             ("/proc/self/fd/0", "/dev/stdin"),
             ("/proc/self/fd/1", "/dev/stdout"),
             ("/proc/self/fd/2", "/dev/stderr"),
+            ("pts/ptmx", "/dev/ptmx"),
             (TMP, "/var/tmp"),
             // Shared memory needs a tmpfs too; one mount for both is cheaper than two.
             (TMP, "/dev/shm"),
@@ -345,7 +356,7 @@ impl ViewBuilder<'_> {
     fn identity(&mut self, system: &SystemView, network: Network) {
         let (uid, gid) = (system.uid, system.gid);
         let name = if uid == 0 { "root" } else { "tool" };
-        let passwd = format!("{name}:x:{uid}:{gid}::/tmp:/bin/sh\n");
+        let passwd = format!("{name}:x:{uid}:{gid}::{TMP}/{HOME_IN_TMP}:/bin/sh\n");
         let group = format!("{name}:x:{gid}:\n");
         self.file(Path::new("/etc/passwd"), passwd.as_bytes());
         self.file(Path::new("/etc/group"), group.as_bytes());

@@ -8,7 +8,7 @@ mod request;
 mod rules;
 mod upstream;
 
-pub use rules::{HostRules, Reachable, RuleError};
+pub use rules::{HostRules, Reachable, RequestedHost, RequestedHosts, RuleError};
 
 use request::{Request, RequestKind};
 use std::ffi::OsString;
@@ -41,12 +41,14 @@ pub async fn serve(listener: TcpListener, reachable: Reachable) {
 }
 
 /// Environment variables that point programs to the proxy; programs that ignore them have no network.
-pub fn environment(port: u16) -> Vec<(OsString, OsString)> {
+pub fn environment(port: u16, rules: &HostRules) -> Vec<(OsString, OsString)> {
     let proxy = format!("http://127.0.0.1:{port}");
     let set = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
     let set = set.into_iter().map(|name| (name.into(), OsString::from(&proxy)));
-    // Empty, not absent: some programs have default exceptions.
-    set.chain(["NO_PROXY", "no_proxy"].map(|name| (name.into(), OsString::new()))).collect()
+    // The tool's own loopback, unless a rule means the machine's. Empty, not absent: some programs have default
+    // exceptions.
+    let direct = if rules.names_loopback() { "" } else { "localhost,127.0.0.1,::1" };
+    set.chain(["NO_PROXY", "no_proxy"].map(|name| (name.into(), direct.into()))).collect()
 }
 
 async fn serve_with(listener: TcpListener, reachable: Reachable, resolve: Arc<dyn Resolve>, bounds: Bounds) {

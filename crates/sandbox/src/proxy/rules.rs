@@ -3,16 +3,45 @@
 use crate::is_public;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Ports of a rule without a port.
 const DEFAULT_PORTS: &[u16] = &[80, 443];
 const MAX_RULES: usize = 256;
+const MAX_REQUESTED: usize = 64;
+
+/// The first hosts that a run asked the proxy for.
+#[derive(Clone, Default)]
+pub struct RequestedHosts(Arc<Mutex<Vec<RequestedHost>>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedHost {
+    /// With its port.
+    pub host: String,
+    /// Why the rules refused it.
+    pub refusal: Option<String>,
+    /// The rule that allows it, or would; `None` if there is none.
+    pub rule: Option<String>,
+}
+
+impl RequestedHosts {
+    pub fn list(&self) -> Vec<RequestedHost> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(super) fn add(&self, requested: RequestedHost) {
+        let mut list = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if list.len() < MAX_REQUESTED && !list.contains(&requested) {
+            list.push(requested);
+        }
+    }
+}
 
 /// What a tool may reach through the proxy.
 #[derive(Clone)]
 pub struct Reachable {
     pub hosts: Arc<HostRules>,
+    pub requested: RequestedHosts,
     /// Whether Toolyard itself listens on a port: no rule opens it on this machine. Asked for each connection,
     /// because a server may start while the tool runs.
     pub is_own_port: Arc<dyn Fn(u16) -> bool + Send + Sync>,
@@ -73,19 +102,21 @@ pub(super) enum Verdict {
 
 impl fmt::Display for HostRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Rule { host, port }) in self.0.iter().enumerate() {
-            f.write_str(if index > 0 { ", " } else { "" })?;
-            match host {
-                HostPattern::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
-                HostPattern::Address(address) => write!(f, "{address}")?,
-                HostPattern::Name { name, private } => write!(f, "{}{name}", private_prefix(*private))?,
-                HostPattern::Subdomains { suffix, private } => {
-                    write!(f, "{}*.{suffix}", private_prefix(*private))?;
-                }
+        f.write_str(&self.entries().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            HostPattern::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            HostPattern::Address(address) => write!(f, "{address}")?,
+            HostPattern::Name { name, private } => write!(f, "{}{name}", private_prefix(*private))?,
+            HostPattern::Subdomains { suffix, private } => {
+                write!(f, "{}*.{suffix}", private_prefix(*private))?;
             }
-            port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
         }
-        Ok(())
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
@@ -104,6 +135,32 @@ impl HostRules {
             rules.push(Rule::parse(entry).map_err(|what| problem(format!("'{entry}' {what}")))?);
         }
         Ok(HostRules(rules))
+    }
+
+    /// The rules as a tool file writes them.
+    pub fn entries(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(Rule::to_string)
+    }
+
+    /// The rule that would allow a host and a port, or a name although it has a private address. `None` if there is
+    /// no such rule.
+    pub fn rule_for(host: &str, port: u16, private: bool) -> Option<String> {
+        let port = if DEFAULT_PORTS.contains(&port) { String::new() } else { format!(":{port}") };
+        let host = match address(host) {
+            Some(IpAddr::V6(address)) => format!("[{address}]{port}"),
+            Some(address) => format!("{address}{port}"),
+            None => format!("{}{}{port}", private_prefix(private), name(host)?),
+        };
+        Rule::parse(&host).ok().map(|_| host)
+    }
+
+    /// Whether a rule means services on this machine's loopback interface.
+    pub fn names_loopback(&self) -> bool {
+        self.0.iter().any(|rule| match &rule.host {
+            HostPattern::Address(address) => address.is_loopback(),
+            HostPattern::Name { name, .. } => name == "localhost",
+            HostPattern::Subdomains { .. } => false,
+        })
     }
 
     pub(super) fn verdict(&self, host: &str, port: u16) -> Verdict {

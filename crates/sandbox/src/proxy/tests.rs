@@ -26,7 +26,12 @@ impl Resolve for Never {
 
 async fn proxy_with(rules: &[&str], resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
     let hosts = Arc::new(HostRules::parse(rules.iter().copied()).unwrap());
-    proxy_to(Reachable { hosts, is_own_port: Arc::new(|_| false) }, resolve, bounds).await
+    proxy_to(
+        Reachable { hosts, requested: RequestedHosts::default(), is_own_port: Arc::new(|_| false) },
+        resolve,
+        bounds,
+    )
+    .await
 }
 
 async fn proxy_to(reachable: Reachable, resolve: impl Resolve + 'static, bounds: Bounds) -> u16 {
@@ -227,7 +232,9 @@ async fn large_bodies_pass_in_both_directions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn python_uses_the_proxy_through_its_environment() {
     let port = mirror().await;
-    let proxy = proxy(&[&format!("127.0.0.1:{port}")]).await;
+    let rule = format!("127.0.0.1:{port}");
+    let rules = HostRules::parse([rule.as_str()]).unwrap();
+    let proxy = proxy(&[&rule]).await;
     let script = "import sys, urllib.request, urllib.error\n\
         for url in sys.argv[1:]:\n    \
             try: print(urllib.request.urlopen(url, timeout=10).status)\n    \
@@ -240,7 +247,7 @@ async fn python_uses_the_proxy_through_its_environment() {
     ];
     let run = move || {
         let mut python = std::process::Command::new("python3");
-        python.arg("-c").arg(script).args(urls).env_clear().envs(environment(proxy));
+        python.arg("-c").arg(script).args(urls).env_clear().envs(environment(proxy, &rules));
         python.env("PATH", "/usr/local/bin:/usr/bin:/bin").output().unwrap()
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
@@ -252,12 +259,22 @@ async fn python_uses_the_proxy_through_its_environment() {
 
 #[test]
 fn every_spelling_of_the_variables_is_set() {
-    let pairs = environment(8123);
-    let value = |name: &str| pairs.iter().find(|(known, _)| known == name).unwrap().1.to_str().unwrap();
-    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
-        assert_eq!(value(name), "http://127.0.0.1:8123");
+    // Its own loopback is reached directly, unless a rule means the machine's.
+    let own = "localhost,127.0.0.1,::1";
+    for (rule, direct) in [
+        ("api.example", own),
+        ("10.0.0.1:80", own),
+        ("127.0.0.1:80", ""),
+        ("[::1]:80", ""),
+        ("localhost:80", ""),
+    ] {
+        let pairs = environment(8123, &HostRules::parse([rule]).unwrap());
+        let value = |name: &str| pairs.iter().find(|(known, _)| known == name).unwrap().1.to_str().unwrap();
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+            assert_eq!(value(name), "http://127.0.0.1:8123");
+        }
+        assert_eq!((value("NO_PROXY"), value("no_proxy")), (direct, direct), "{rule}");
     }
-    assert_eq!((value("NO_PROXY"), value("no_proxy")), ("", ""));
 }
 
 #[tokio::test]
@@ -272,8 +289,16 @@ async fn no_rule_opens_a_port_of_this_process() {
     ];
     let hosts = Arc::new(HostRules::parse(rules.iter().map(String::as_str)).unwrap());
     let here = Always(vec![SocketAddr::from(([127, 0, 0, 1], own))]);
-    let port =
-        proxy_to(Reachable { hosts, is_own_port: Arc::new(move |port| port == own) }, here, BOUNDS).await;
+    let port = proxy_to(
+        Reachable {
+            hosts,
+            requested: RequestedHosts::default(),
+            is_own_port: Arc::new(move |port| port == own),
+        },
+        here,
+        BOUNDS,
+    )
+    .await;
     for host in ["localhost", "127.0.0.1", "[::1]", "here.example"] {
         let answer = ask(port, &connect(&format!("{host}:{own}"))).await;
         assert!(

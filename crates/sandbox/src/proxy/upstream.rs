@@ -1,7 +1,7 @@
 //! Resolves an allowed name and connects to it. The address that was checked is the one that is used.
 
 use super::Refusal;
-use super::rules::{HostRules, Reachable, Verdict, is_allowed};
+use super::rules::{HostRules, Reachable, RequestedHost, Verdict, is_allowed};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -36,11 +36,10 @@ pub async fn connect(
     limit: Duration,
 ) -> Result<TcpStream, Refusal> {
     let connected = async {
-        let addresses = addresses(&reachable.hosts, host, port, resolve).await?;
+        let addresses = addresses(reachable, host, port, resolve).await?;
         if addresses.iter().any(|address| reachable.is_own(*address)) {
-            return Err(Refusal::Forbidden(format!(
-                "{host}:{port} is Toolyard itself, which no tool may call"
-            )));
+            let reason = format!("{host}:{port} is Toolyard itself, which no tool may call");
+            return Err(forbidden(reachable, (host, port), reason, None));
         }
         let mut last = String::new();
         for address in addresses.into_iter().take(MAX_TRIED) {
@@ -52,17 +51,36 @@ pub async fn connect(
         Err(Refusal::Unreachable(format!("cannot connect to {host}:{port}: {last}")))
     };
     let late = || Refusal::Unreachable(format!("connecting to {host}:{port} timed out"));
-    tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err(late()))
+    let result = tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| Err(late()));
+    if !matches!(result, Err(Refusal::Forbidden(_))) {
+        let rule = HostRules::rule_for(host, port, false);
+        reachable.requested.add(RequestedHost { host: format!("{host}:{port}"), refusal: None, rule });
+    }
+    result
+}
+
+/// A refusal by the rules, which is recorded. `rule` would allow it.
+fn forbidden(
+    reachable: &Reachable,
+    (host, port): (&str, u16),
+    reason: String,
+    rule: Option<String>,
+) -> Refusal {
+    let host = format!("{host}:{port}");
+    reachable.requested.add(RequestedHost { host, refusal: Some(reason.clone()), rule });
+    Refusal::Forbidden(reason)
 }
 
 async fn addresses(
-    rules: &HostRules,
+    reachable: &Reachable,
     host: &str,
     port: u16,
     resolve: &dyn Resolve,
 ) -> Result<Vec<SocketAddr>, Refusal> {
-    let (name, private) = match rules.verdict(host, port) {
-        Verdict::Refused(reason) => return Err(Refusal::Forbidden(reason)),
+    let (name, private) = match reachable.hosts.verdict(host, port) {
+        Verdict::Refused(reason) => {
+            return Err(forbidden(reachable, (host, port), reason, HostRules::rule_for(host, port, false)));
+        }
         Verdict::Addresses(addresses) => {
             return Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect());
         }
@@ -77,9 +95,9 @@ async fn addresses(
     let allowed: Vec<SocketAddr> =
         found.into_iter().filter(|address| is_allowed(address.ip(), private)).collect();
     if allowed.is_empty() {
-        return Err(Refusal::Forbidden(format!(
-            "'{name}' has a private address; to allow it, list private:{name} in the tool's file"
-        )));
+        let reason =
+            format!("'{name}' has a private address; to allow it, list private:{name} in the tool's file");
+        return Err(forbidden(reachable, (host, port), reason, HostRules::rule_for(&name, port, true)));
     }
     Ok(allowed)
 }

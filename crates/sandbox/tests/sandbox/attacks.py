@@ -41,11 +41,6 @@ def connect(family, kind, address, protocol=0):
         s.send(b"x")
 
 
-def listen(family, kind, address):
-    with socket.socket(family, kind) as s:
-        s.bind(address)
-
-
 def link(source, target):
     os.link(source, target)
     read(target)
@@ -134,14 +129,12 @@ ATTACKS = {
     "ptrace process 1": lambda: call(libc.ptrace(16, 1, 0, 0)),
     "tcp": lambda: connect(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
     "tcp6": lambda: connect(socket.AF_INET6, socket.SOCK_STREAM, port6),
-    "udp": lambda: connect(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", port)),
     "dns": lambda: connect(socket.AF_INET, socket.SOCK_DGRAM, ("9.9.9.9", 53)),
     "raw": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1),
     "ping": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1),
     "packet": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0),
     "vsock": lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM),
     "netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16),
-    "listen": lambda: listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
     "unix socket": lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, outer + "/home/socket"),
     "abstract unix socket": lambda: connect(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + outer),
     "unshare user": lambda: call(libc.unshare(0x10000000)),

@@ -7,10 +7,12 @@ use crate::remote::{Remote, RemoteCall};
 use crate::terminal_caller::TerminalCaller;
 use crate::wiring::{GlobalOptions, Yard, small_runtime};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolyard_engine::Engine;
 use toolyard_formats::{duration, json};
 use toolyard_protocol::{Call, Edge, Error, ErrorKind, Outcome, Payload, Wait};
+use toolyard_runtimes::trace_report::{TraceReport, TraceRequest};
 use toolyard_wire::{arguments, envelope, render, tool_list};
 
 /// Call a tool
@@ -29,6 +31,9 @@ pub struct Args {
     /// Do not wait for the job to finish; print its id. Needs --url: the job runs on that server
     #[arg(long)]
     detach: bool,
+    /// List every path and address the tool asks for, and the smallest 'sandbox' declaration (on stderr)
+    #[arg(long)]
+    trace_sandbox: bool,
 }
 
 fn parse_key(text: &str) -> Result<String, String> {
@@ -42,6 +47,9 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
             "--detach needs a server that runs the job: add --url. Without a server this process runs the job and waits for it",
         );
     }
+    if args.trace_sandbox && global.url.is_some() {
+        usage_error("--trace-sandbox runs the tool in this process: leave --url out");
+    }
     let outcome = match &global.url {
         Some(url) => small_runtime()?.block_on(call_remote(Remote::new(url, &global)?, args))?,
         None => call_local(&global, args)?,
@@ -51,7 +59,13 @@ pub fn run(args: Args, global: GlobalOptions) -> Result<u8, Error> {
 }
 
 fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
-    let engine = Yard::open(global)?.engine()?;
+    let yard = Yard::open(global)?;
+    let trace = args.trace_sandbox.then(Arc::<TraceRequest>::default);
+    if let Some(trace) = &trace {
+        yard.loader.host.set_trace(trace.clone());
+    }
+    let name = args.name.clone();
+    let engine = yard.engine()?;
     let outcome = small_runtime()?.block_on(async {
         let outcome = run_call(&engine, args).await;
         // After Ctrl-C a job may still run in this process; it is stopped before the exit.
@@ -61,7 +75,33 @@ fn call_local(global: &GlobalOptions, args: Args) -> Result<Outcome, Error> {
         outcome
     });
     engine.audit.close();
+    if let Some(trace) = trace {
+        print_trace(&name, trace.report());
+    }
     outcome
+}
+
+/// On stderr, so that stdout holds the result alone.
+fn print_trace(name: &str, report: Option<TraceReport>) {
+    let Some(report) = report.filter(|report| report.level != "none") else {
+        return output::note(format!(
+            "'{name}' ran no program in a sandbox, so that there is nothing to trace"
+        ));
+    };
+    output::note(format!("what '{name}' asked for, at sandbox level {}:", report.level));
+    for row in &report.rows {
+        output::note(format!("  {:<20}  {:<8}  {}", row.verdict.words(), row.access, row.what));
+    }
+    if report.is_cut {
+        output::note("  … and more than can be listed");
+    }
+    for remark in &report.remarks {
+        output::note(format!("note: {remark}"));
+    }
+    match report.declaration.is_empty() {
+        true => output::note(format!("smallest declaration for {}: none is needed", report.source)),
+        false => output::note(format!("smallest declaration for {}: {}", report.source, report.declaration)),
+    }
 }
 
 /// `key=value` is typed here, with the schema that the server shows: the server takes JSON only.

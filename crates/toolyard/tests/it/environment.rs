@@ -1,10 +1,11 @@
-//! The environment of a tool: working folder, search path, a UTF-8 locale, and the variables its file lists.
+//! The environment of a tool: working folder, search path, private folders, a UTF-8 locale, and the variables its
+//! file lists.
 
-use crate::support::{Kind, TIMEOUT, Yard, run_for};
+use crate::support::{Kind, RunAs, TIMEOUT, Yard, run_for};
 use serde_json::{Value, json};
 
 #[test]
-fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
+fn a_tool_sees_only_the_variables_of_every_tool_and_those_its_file_lists() {
     for kind in Kind::ALL {
         let yard = Yard::without_secret();
         // Builds JSON from `env` with names only; values are ignored.
@@ -22,7 +23,11 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
             .env("SECRET", "no")
             .env("LD_PRELOAD_X", "no");
         let ran = run_for(command, TIMEOUT).expect(0);
-        assert_eq!(ran.json()["data"]["result"], json!(["LANG", "PATH", "WANTED"]), "{kind:?}");
+        assert_eq!(
+            ran.json()["data"]["result"],
+            json!(["HOME", "LANG", "PATH", "TMPDIR", "WANTED"]),
+            "{kind:?}"
+        );
         let problems = yard.run(&["check", "--json"]).json();
         let messages: Vec<&str> =
             problems.as_array().unwrap().iter().filter_map(|p| p["message"].as_str()).collect();
@@ -30,6 +35,22 @@ fn a_tool_sees_only_path_lang_and_the_variables_its_file_lists() {
             messages.iter().any(|message| message.contains("'NOT_SET' is to be passed on but is not set")),
             "{messages:?}"
         );
+    }
+}
+
+#[test]
+fn home_and_the_folder_for_temporary_files_are_private_empty_and_writable() {
+    let script = "test -z \"$(ls -A $HOME)\" && test $HOME != $TMPDIR && touch $HOME/a $TMPDIR/b && \
+                  test \"$(ls -A $HOME)\" = a && printf '[\"%s\",\"%s\"]' $HOME $TMPDIR";
+    for run_as in RunAs::all() {
+        let yard = Yard::of(run_as);
+        yard.shell(Kind::Cli, "folders", script);
+        // Empty for each run.
+        for _ in 0..2 {
+            let (_, envelope) = yard.call("folders", &json!({}));
+            assert_eq!(envelope["data"]["result"], json!(["/tmp/home", "/tmp"]), "{envelope}");
+        }
+        assert_eq!(std::fs::read_dir(yard.home()).unwrap().count(), 0);
     }
 }
 

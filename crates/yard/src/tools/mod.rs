@@ -22,6 +22,7 @@ pub(crate) mod written;
 pub use sandbox::SandboxPolicy;
 pub use tool_reader::{ProcessSpec, ToolReader};
 
+use crate::kinds;
 use crate::prompts::Packs;
 use changes::Changes;
 use inputs::Inputs;
@@ -40,6 +41,7 @@ use toolyard_runtimes::grants::Places;
 use toolyard_runtimes::http::Clients;
 use toolyard_runtimes::interpreter::Lookup;
 use toolyard_runtimes::secrets::Secrets;
+use toolyard_runtimes::shims;
 use toolyard_sandbox::Launcher;
 use walk::{FileFormat, ToolFile};
 
@@ -161,6 +163,18 @@ impl Loader {
     /// Where interpreters are looked for.
     pub fn lookup(&self) -> Lookup<'_> {
         Lookup { host: &self.host, launcher: &self.launcher, places: &self.places }
+    }
+
+    /// A program by its name or path in a tool file; of a version manager's shim, the program behind it.
+    pub fn find_program(&self, name: &str) -> Option<PathBuf> {
+        let mut interpreters = kinds::KINDS.iter().filter_map(|kind| kind.interpreter);
+        match interpreters.find(|interpreter| interpreter.names.contains(&name)) {
+            Some(interpreter) => interpreter.find_named(self.lookup(), name),
+            None => {
+                let found = self.host.program(name, &self.root)?;
+                Some(shims::real_program(self.lookup(), &found))
+            }
+        }
     }
 
     /// The limiter of a tool: that of its earlier version while the declared limits are equal.

@@ -10,6 +10,8 @@ use toolyard_formats::doc::{Fields, Node, Position, Value};
 use toolyard_protocol::{GrantOrigin, Permissions};
 use toolyard_runtimes::command::Program;
 use toolyard_runtimes::grants::Refusal;
+use toolyard_runtimes::interpreter;
+use toolyard_runtimes::proxy_clients::{self, Remark};
 use toolyard_runtimes::sandbox_builder::{NetworkPolicy, SandboxBuilder, SandboxRequest};
 use toolyard_sandbox::proxy::HostRules;
 use toolyard_sandbox::{Launcher, SandboxLevel, Weakness};
@@ -175,6 +177,16 @@ impl ToolReader<'_> {
         }
     }
 
+    /// Says whether the program uses the proxy of a list of hosts.
+    pub fn remark_on_proxy(&self, program: &str, warnings: &mut Vec<String>, notes: &mut Vec<String>) {
+        let NetworkPolicy::Hosts(_) = self.shared.sandbox_request.network else { return };
+        match proxy_clients::remark(program) {
+            Some(Remark::Ignores(what)) => warnings.push(what),
+            Some(Remark::Partly(what)) => notes.push(what),
+            None => {}
+        }
+    }
+
     pub fn sandbox_builder(&self, level: SandboxLevel) -> SandboxBuilder {
         let (sandbox_request, places) = (self.shared.sandbox_request.clone(), self.loader.places.clone());
         SandboxBuilder { sandbox_request, level, places }
@@ -210,11 +222,13 @@ impl ToolReader<'_> {
     pub fn permissions(&self, builder: &SandboxBuilder, program: &Program) -> Permissions {
         match program {
             Program::Named(name) => {
-                let found = self.loader.host.program(name, &self.loader.root);
-                builder.permissions(found.as_deref(), None)
+                let program = self.loader.find_program(name);
+                let interpreter = program.as_deref().and_then(interpreter::named_in_script);
+                let interpreter = interpreter.and_then(|name| self.loader.find_program(&name));
+                builder.permissions(&program.into_iter().chain(interpreter).collect::<Vec<_>>(), None)
             }
-            Program::Resolved { path, .. } => builder.permissions(Some(path), None),
-            Program::Prepared(environment) => builder.permissions(None, Some(environment.folder())),
+            Program::Resolved { path, .. } => builder.permissions(std::slice::from_ref(path), None),
+            Program::Prepared(environment) => builder.permissions(&[], Some(environment.folder())),
         }
     }
 }

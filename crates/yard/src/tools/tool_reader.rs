@@ -112,7 +112,7 @@ impl ToolReader<'_> {
         if program.contains('/') {
             self.track(program);
         }
-        if self.loader.host.program(program, &self.loader.root).is_none() {
+        if self.loader.find_program(program).is_none() {
             if program.contains('/') && !self.loader.root.join(program).exists() {
                 self.track_missing(program);
             }
@@ -178,6 +178,7 @@ impl ToolReader<'_> {
         warnings.extend(self.loader.missing_secrets(&self.shared.secrets));
         self.remark_on_network(level, &mut notes);
         self.remark_on_grants(&mut warnings, &mut notes);
+        self.remark_on_proxy(program_name(&process.program), &mut warnings, &mut notes);
         let sandbox_builder = self.sandbox_builder(level);
         let permissions = self.permissions(&sandbox_builder, &process.program);
         let file_use = self.file_use(words, &process.program, &permissions);

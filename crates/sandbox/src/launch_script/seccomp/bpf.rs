@@ -8,6 +8,7 @@ pub enum Action {
     Allow,
     Errno(i32),
     Kill,
+    Report,
 }
 
 pub const LOAD: u16 = 0x20;
@@ -64,6 +65,7 @@ impl BpfProgram {
             Action::Allow => libc::SECCOMP_RET_ALLOW,
             Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
             Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Action::Report => libc::SECCOMP_RET_USER_NOTIF,
         };
         self.emit(RETURN, 0, 0, value);
     }

@@ -222,7 +222,8 @@ impl Filter {
                 code.return_action(Action::Allow);
             });
         }
-        if self.network == Network::Deny {
+        // Inside a network namespace of its own, a tool reaches only itself.
+        if self.level != SandboxLevel::Full && self.network == Network::Deny {
             code.return_action(unknown);
             return;
         }
@@ -236,20 +237,30 @@ impl Filter {
         code.unless_equal(libc::AF_INET6 as u32, unknown);
         code.load_argument(2);
         // Each skips the later ones and the refusal.
-        if self.network == Network::Allow {
-            code.if_equal_skip(libc::IPPROTO_UDP as u32, 3);
-        }
+        code.if_equal_skip(libc::IPPROTO_UDP as u32, 3);
         code.if_equal_skip(libc::IPPROTO_TCP as u32, 2);
         code.if_equal_skip(0, 1);
         code.return_action(Action::Errno(libc::EPROTONOSUPPORT));
         code.load_argument(1);
         code.mask(TYPE);
         code.if_equal(libc::SOCK_STREAM as u32, Action::Allow);
-        if self.network == Network::Allow {
-            code.if_equal(libc::SOCK_DGRAM as u32, Action::Allow);
-        }
+        code.if_equal(libc::SOCK_DGRAM as u32, Action::Allow);
         code.return_action(DENIED);
     }
+}
+
+/// A program that reports these calls and allows the others.
+pub fn reporting_program(calls: impl Iterator<Item = i64>) -> Vec<u8> {
+    let mut rules = SyscallRules::default();
+    calls.for_each(|call| rules.always(call, Action::Report));
+    let mut code = BpfProgram::default();
+    code.load_arch();
+    // Other architectures are left to the filter that ends them.
+    code.unless_equal(ARCHITECTURE, Action::Allow);
+    code.load_number();
+    code.dispatch(&rules.sorted());
+    code.return_action(Action::Allow);
+    code.bytes
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ def connects(family, address, protocol=0):
 def udp(w):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.settimeout(3)
-        sender.sendto(b"out", ("127.0.0.1", w.udp))
+        # Only a connected socket is told that nobody listens.
+        sender.connect(("127.0.0.1", w.udp))
+        sender.send(b"out")
         sender.recv(16)
 
 
