@@ -170,7 +170,7 @@ async fn a_tree_that_wakes_up_is_stopped_early() {
             let run = python(&launcher, limited(SandboxLevel::None), &script).await;
             let stopped = match run {
                 // The kernel counts the processes of an ordinary user's own user namespace (RLIMIT_NPROC).
-                Ok(finished) if finished.stdout == b"refused\n" => "processes",
+                Ok(finished) if &finished.stdout[..] == b"refused\n" => "processes",
                 Err(ChildError::MemoryOverCap { .. }) => "memory",
                 Err(ChildError::ProcessesOverCap { .. }) => "processes",
                 other => panic!("{how}: {other:?}"),
