@@ -4,10 +4,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Version;
 
-/// Prefix of the folder that holds the groups of one daemon; its pid follows.
+/// Prefix of the folder that holds the groups of one launcher; the pid and a number follow.
 const PREFIX: &str = "toolyard-";
 /// Where the daemon moves itself if its own cgroup holds no other process: a cgroup with processes cannot hand
 /// controllers to groups inside it.
@@ -54,16 +55,18 @@ pub fn parents() -> Result<(Version, Vec<PathBuf>), String> {
     }
 }
 
-/// The name of this daemon's folder.
+/// The name of a folder that no other launcher has.
 pub fn own_name() -> String {
-    format!("{PREFIX}{}", std::process::id())
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Removes what daemons that no longer exist left; a group with processes cannot be removed.
 pub fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             remove(&entry.path());
         }

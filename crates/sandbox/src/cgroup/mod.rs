@@ -76,7 +76,8 @@ impl Cgroups {
     pub fn find() -> Result<Arc<Cgroups>, String> {
         let (version, parents) = find::parents()?;
         parents.iter().for_each(|parent| find::remove_abandoned(parent));
-        let folders = parents.iter().map(|parent| parent.join(find::own_name())).collect();
+        let name = find::own_name();
+        let folders = parents.iter().map(|parent| parent.join(&name)).collect();
         let (free, next) = (Mutex::default(), AtomicU64::new(0));
         let cgroups = Arc::new(Cgroups { version, folders, free, next });
         let limits = TreeLimits { memory: Some(1 << 30), processes: Some(64), cpu: None };

@@ -34,7 +34,7 @@ fn a_tool_without_a_sandbox_has_its_limits() {
             json!({
                 "id": "manifest", "runtime": "process", "sandbox": "none",
                 "entry": {"command": "python3", "args": ["tools/take.py"]},
-                "policy": {"memory_bytes": 80_000_000},
+                "policy": {"memory_bytes": 80_000_000, "cpu_time_ms": 20_000},
             })
             .to_string(),
         );

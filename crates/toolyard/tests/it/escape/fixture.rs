@@ -85,7 +85,8 @@ impl Fixture {
             let outcomes = AREAS.iter().flat_map(|area| {
                 let names: Vec<&str> = area.attempts.iter().map(|attempt| attempt.name).collect();
                 // A tool that exceeds a limit is killed, with everything that it runs.
-                let size = if area.tool == Tool::Limited { 1 } else { names.len() };
+                let is_limited = matches!(area.tool, Tool::Limited | Tool::LimitedCpu);
+                let size = if is_limited { 1 } else { names.len() };
                 let calls: Vec<Outcomes> =
                     names.chunks(size).map(|names| self.call(area.tool, names)).collect();
                 calls.into_iter().flatten()
