@@ -96,8 +96,9 @@ pub fn probe_cgroup(
     system: &SystemView,
     group: &Group,
 ) -> io::Result<()> {
-    let script = LaunchScript::new(&Confinement::none(), system, Path::new("/"), Pooled::default(), Some(group))
-        .map_err(io::Error::other)?;
+    let script =
+        LaunchScript::new(&Confinement::none(), system, Path::new("/"), Pooled::default(), Some(group))
+            .map_err(io::Error::other)?;
     run_script(image, levels, SandboxLevel::None, script.as_ref(), system, Some(group)).map(drop)
 }
 

@@ -216,7 +216,7 @@ impl TracedProcess {
                 log.add_address(SocketAddr::from((Ipv6Addr::from(ip), port)));
             }
             libc::AF_UNIX => {
-                let path = self.text(at + 2).filter(|path| path.starts_with(b"/"));
+                let path = self.text(at.wrapping_add(2)).filter(|path| path.starts_with(b"/"));
                 if let Some(path) = path {
                     let path = without_dots(Path::new(OsStr::from_bytes(&path)));
                     log.add_path(path, TracedAccess::Read, |path| self.sees(path));
@@ -241,10 +241,12 @@ impl TracedProcess {
         // A `struct mmsghdr`: name, its length, vector, its length, control, its length, flags, length.
         const SIZE: u64 = 64;
         for index in 0..count.min(4) {
-            let message = at + index * SIZE;
-            let vector = self.bytes::<8>(message + 16).map(u64::from_ne_bytes);
+            let message = at.wrapping_add(index * SIZE);
+            let vector = self.bytes::<8>(message.wrapping_add(16)).map(u64::from_ne_bytes);
             let Some(vector) = vector else { return };
-            let (Some(base), Some(length)) = (self.bytes::<8>(vector), self.bytes::<8>(vector + 8)) else {
+            let (Some(base), Some(length)) =
+                (self.bytes::<8>(vector), self.bytes::<8>(vector.wrapping_add(8)))
+            else {
                 return;
             };
             self.packet(u64::from_ne_bytes(base), u64::from_ne_bytes(length), log);
@@ -268,7 +270,8 @@ impl TracedProcess {
         let mut text = Vec::new();
         let mut chunk = [0; 256];
         while text.len() < MAX_PATH && at != 0 {
-            let from = at + text.len() as u64;
+            // A pointer of the tool may be anywhere.
+            let from = at.wrapping_add(text.len() as u64);
             // A read past the end of a mapping is cut short.
             let read =
                 self.memory.read_at(&mut chunk, from).or_else(|_| self.read_to_page_end(&mut chunk, from));
