@@ -232,7 +232,8 @@ impl FailedRun<'_> {
 
     /// In the private `/tmp`.
     fn is_private(&self, path: &Path) -> bool {
-        self.confinement.level == SandboxLevel::Full && path.starts_with("/tmp") && !self.is_shown(path)
+        let is_tmp = path.starts_with("/tmp") && !self.places.is_inside_yard(path);
+        self.confinement.level == SandboxLevel::Full && is_tmp && !self.is_shown(path)
     }
 
     fn is_shown(&self, path: &Path) -> bool {

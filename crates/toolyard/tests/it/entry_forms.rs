@@ -10,7 +10,8 @@ const WRITER: &str = "import os\n\
     def run(files):\n    \
     for path, text in files.items():\n        \
     os.makedirs(os.path.dirname(path), exist_ok=True)\n        \
-    open(path, 'w').write(text)\n        os.chmod(path, 0o755)\n    \
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC\n        \
+    with os.fdopen(os.open(path, flags, 0o755), 'w') as file:\n            file.write(text)\n    \
     return 'written'\n\
     def look(path):\n    \
     try:\n        return os.listdir(path) if os.path.isdir(path) else open(path).read()\n    \
