@@ -327,6 +327,57 @@ async fn a_cancel_stops_the_work_even_when_the_disk_is_full() {
     assert_eq!(job.state, JobState::Cancelled, "once there is room");
 }
 
+#[test]
+fn a_cancel_waits_until_the_work_has_stopped_and_two_seconds_for_its_row() {
+    let seconds = Duration::from_secs;
+    // Running: the cancel is applied when the store gets to it.
+    let cases = [(3, 0, 3, JobState::Cancelled), (0, 10, 2, JobState::Running)];
+    for (record_takes, row_takes, waited, state) in cases {
+        in_paused_time(async {
+            let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+            let id = world.start("{}").await;
+            until(async || world.runs() == 1).await;
+            *world.audit.end_takes.lock().unwrap() = seconds(record_takes);
+            *world.store.finish_takes.lock().unwrap() = seconds(row_takes);
+            let began = Instant::now();
+            assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), state);
+            assert!(began.elapsed().abs_diff(seconds(waited)) < Duration::from_millis(20));
+            tokio::time::sleep(seconds(10)).await;
+            assert_eq!(world.job(id).await.state, JobState::Cancelled);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_of_another_processs_job_on_a_full_disk_does_not_say_that_it_stopped() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let row = orphan();
+    let id = row.id;
+    memory::Jobs(world.memory.clone()).create(row).await.unwrap();
+    world.store.full_for.store(1, Ordering::SeqCst);
+    let error = world.jobs().cancel(id, &Identity::local()).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "the disk is full"));
+    assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), JobState::Cancelled);
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_job_whose_task_is_gone() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = runtime.block_on(async {
+        let id = world.start("{}").await;
+        until(async || world.runs() == 1).await;
+        id
+    });
+    drop(runtime);
+    in_paused_time(async {
+        let began = Instant::now();
+        world.jobs().shut_down().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(world.job(id).await.state, JobState::Running, "the next process decides");
+    });
+}
+
 #[tokio::test]
 async fn a_stop_before_the_tool_runs_leaves_the_job_to_the_next_process() {
     let mut world = not_repeatable(Options::default()).build(|_| Vec::new());
