@@ -105,7 +105,10 @@ async fn after_a_shutdown_no_job_starts() {
     let world = setup(Timing::AsyncShort).build(|_| Vec::new());
     world.jobs().shut_down().await;
     let outcome = world.run(call("{}")).await;
-    assert_eq!((outcome.error().unwrap().kind, outcome.meta.job), (ErrorKind::Cancelled, None));
+    let error = outcome.error().unwrap();
+    let message = "the server was stopped before the job ran";
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Cancelled, message));
+    assert_eq!(outcome.meta.job, None);
     let all = JobFilter { limit: 10, ..JobFilter::default() };
     assert_eq!((world.jobs().list(all).await.unwrap(), world.runs()), (Vec::new(), 0));
 }
@@ -349,15 +352,29 @@ fn a_cancel_waits_until_the_work_has_stopped_and_two_seconds_for_its_row() {
 }
 
 #[tokio::test]
-async fn a_cancel_of_another_processs_job_on_a_full_disk_does_not_say_that_it_stopped() {
-    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+async fn a_cancel_that_finds_the_disk_full_says_that_the_job_was_stopped_only_if_it_ran_here() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    let ended = world.start("{}").await;
+    world.reach(ended, JobState::Complete).await;
     let row = orphan();
-    let id = row.id;
+    let elsewhere = row.id;
     memory::Jobs(world.memory.clone()).create(row).await.unwrap();
-    world.store.full_for.store(1, Ordering::SeqCst);
-    let error = world.jobs().cancel(id, &Identity::local()).await.unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "the disk is full"));
-    assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), JobState::Cancelled);
+    for (id, state) in [(ended, JobState::Complete), (elsewhere, JobState::Cancelled)] {
+        world.store.full_for.store(1, Ordering::SeqCst);
+        let error = world.jobs().cancel(id, &Identity::local()).await.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "the disk is full"));
+        assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeatable_job_is_given_back_when_the_disk_is_full_for_a_moment_only() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let id = world.start("{}").await;
+    until(async || world.runs() == 1).await;
+    world.store.full_for.store(2, Ordering::SeqCst);
+    world.jobs().shut_down().await;
+    assert_eq!(world.job(id).await.state, JobState::Pending);
 }
 
 #[test]
