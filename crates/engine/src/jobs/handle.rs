@@ -366,3 +366,75 @@ impl Drop for JobListener {
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use std::array::from_fn;
+
+    fn handle() -> Arc<JobHandle> {
+        JobHandle::new(Id::from_parts(1, [0; 10]), StopSignal::None)
+    }
+
+    fn waiting(handle: &Arc<JobHandle>) -> JobListener {
+        let mut listener = JobListener::new(handle.clone());
+        listener.begin_waiting();
+        listener
+    }
+
+    #[test]
+    fn a_listener_gets_the_last_64_updates_and_is_told_when_it_missed_some() {
+        for (sent, expected) in [(0, (0, false)), (3, (3, false)), (64, (64, false)), (65, (64, true))] {
+            let handle = handle();
+            handle.send(JobUpdate::Asked(0));
+            let mut listener = JobListener::new(handle.clone());
+            (1..=sent).for_each(|number| handle.send(JobUpdate::Asked(number)));
+            let (updates, missed) = listener.new_updates();
+            assert_eq!((updates.len(), missed), expected, "{sent} sent");
+            let first = updates.first().map(|update| format!("{update:?}"));
+            assert_eq!(first, (sent > 0).then(|| format!("Asked({})", sent - expected.0 as u64 + 1)));
+            assert_eq!(listener.new_updates().0.len(), 0, "each one once");
+        }
+    }
+
+    #[test]
+    fn an_end_is_awaited_until_the_last_caller_has_left() {
+        let handle = handle();
+        let [mut first, second, third] = from_fn(|_| waiting(&handle));
+        let mut only_listens = JobListener::new(handle.clone());
+        assert!(first.try_leave() && only_listens.try_leave());
+        drop((first, only_listens, second));
+        assert!(handle.begin_end(), "the third one waits");
+        handle.end_failed();
+        drop(third);
+        assert!(!handle.begin_end());
+    }
+
+    #[test]
+    fn a_caller_whose_end_is_being_written_stays_until_that_is_done_or_fails() {
+        let handle = handle();
+        let mut caller = waiting(&handle);
+        handle.set_stopped();
+        assert!(handle.begin_end() && !caller.try_leave());
+        assert!(caller.ended().now_or_never().is_none());
+        handle.end_failed();
+        assert!(matches!(caller.ended().now_or_never(), Some(End::Stopped)));
+        // It did not leave the first time, so the next try is for it too.
+        assert!(handle.begin_end() && !caller.try_leave());
+        handle.set_end(End::Ended(None));
+        assert!(matches!(caller.ended().now_or_never(), Some(End::Ended(None))));
+    }
+
+    #[test]
+    fn the_end_of_the_work_wakes_those_who_stop_the_job_and_nobody_else() {
+        let handle = handle();
+        let mut status = handle.status();
+        handle.set_stopped();
+        assert!(!status.has_changed().unwrap());
+        handle.stop(StopSignal::Cancelled);
+        status.mark_unchanged();
+        handle.set_stopped();
+        assert!(status.has_changed().unwrap() && matches!(status.borrow().end, End::Stopped));
+    }
+}

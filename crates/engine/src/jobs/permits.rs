@@ -231,6 +231,32 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_has_as_many_permits_as_it_may_and_others_the_rest() {
+        let permits = permits(3, 2);
+        let [first, second] = [0, 0].map(|n| permits.try_acquire(&caller(n)).unwrap());
+        assert!(permits.try_acquire(&caller(0)).is_none(), "two at a time");
+        let other = permits.try_acquire(&caller(1)).unwrap();
+        assert!(permits.try_acquire(&caller(2)).is_none(), "three in all");
+        // One that still runs is still counted.
+        drop((first, other));
+        let third = permits.try_acquire(&caller(0)).unwrap();
+        assert!(permits.try_acquire(&caller(0)).is_none());
+        drop((second, third));
+        assert!(lock(&permits.0).callers.is_empty());
+    }
+
+    #[test]
+    fn a_caller_at_its_limit_is_served_when_one_of_its_jobs_ends() {
+        let permits = permits(2, 1);
+        let held = permits.try_acquire(&caller(0)).unwrap();
+        let same = caller(0);
+        let mut waiting = Box::pin(permits.acquire(&same, Priority::New));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(held);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
     fn callers_take_turns_and_answered_jobs_come_first() {
         let permits = permits(1, 1);
         let held = permits.try_acquire(&caller(0)).unwrap();

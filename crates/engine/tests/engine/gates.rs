@@ -145,6 +145,8 @@ fn world(timing: Timing, call_limit: CallLimit) -> World {
     let recorder = Recorder(trace.clone());
     let mut spec = spec();
     (spec.timing, spec.limits.input) = (timing, 64);
+    // Longer than a test: a tool that hangs ends only when it is stopped.
+    spec.limits.timeout = Duration::from_secs(60);
     spec.annotations = Annotations { idempotent: Some(true), ..Annotations::default() };
     spec.behavior.rate = Some(Rate { calls: 1000, per: Duration::from_secs(1) });
     let limiter = Arc::new(ToolLimiter::new(&spec.behavior));

@@ -318,7 +318,7 @@ async fn a_tool_that_is_tried_again_may_ask_the_same_question_again() {
     given.spec.behavior.retry = Some(toolyard_protocol::Retry { attempts: 2, backoff: Duration::ZERO });
     let runs = std::sync::atomic::AtomicUsize::new(0);
     let world = given.build(move |_| match runs.fetch_add(1, Ordering::SeqCst) {
-        0 => vec![Step::AskAndFail("name")],
+        0 => vec![Step::Withdraw("name", None), Step::Fail(ErrorKind::ToolFailed)],
         _ => vec![Step::Ask("name")],
     });
     let id = world.start("{}").await;
@@ -356,7 +356,9 @@ async fn a_job_that_outlived_its_wait_ends_on_disk() {
 async fn a_key_used_with_other_arguments_is_refused() {
     let world = setup(Timing::AsyncShort).build(|_| Vec::new());
     let first = world.run(keyed(call("{}"))).await;
-    assert_eq!(world.run(keyed(call("{}"))).await.meta.job, first.meta.job);
+    for same in ["{}", "{ }"] {
+        assert_eq!(world.run(keyed(call(same))).await.meta.job, first.meta.job, "{same}");
+    }
     let refused = world.run(keyed(call(r#"{"a":1}"#))).await;
     let error = refused.error().unwrap();
     assert_eq!((error.kind, refused.meta.job, world.runs()), (ErrorKind::IdempotencyConflict, None, 1));
@@ -395,6 +397,54 @@ async fn log_lines_are_stored_in_their_order_before_the_end() {
         .map(|text| text.rsplit('"').nth(1).unwrap().to_owned())
         .collect();
     assert_eq!(logged, expected);
+}
+
+#[tokio::test]
+async fn log_lines_over_four_mebibytes_at_once_are_left_out_and_counted() {
+    let call = call("{}");
+    let line = |level: &str, text: &str| {
+        format!(r#"{{"job_id":"{}","level":"{level}","source":"tool","message":"{text}"}}"#, call.id)
+    };
+    // Stored, four of them are as long as all that may wait.
+    let long = "x".repeat((1 << 20) - line("info", "").len());
+    let burst = [long.as_str(); 4].into_iter().chain(["too", "much"]).map(str::to_owned);
+    let burst: Vec<String> = burst.collect();
+    let world = setup(Timing::AsyncShort).build(move |_| {
+        // The pause lets them be written.
+        vec![Step::LogAll(burst.clone()), Step::Sleep(Duration::from_millis(5)), Step::Log("later")]
+    });
+    let after = world.jobs().events().read(EventQuery::default()).await.unwrap().cursor;
+    let left_out = line("warning", "2 log lines were written too fast to be stored");
+    let (long, later) = (line("info", &long), line("info", "later"));
+    let expected = [&long, &long, &long, &long, &left_out, &later].map(String::as_bytes);
+    world.run(call.clone()).await;
+    let mut events = Vec::new();
+    let (mut after, kinds) = (Some(after), vec!["log".to_owned()]);
+    // Pages are shorter than what is read here.
+    while let Some(cursor) = after {
+        let query =
+            EventQuery { after: Some(cursor), kinds: kinds.clone(), limit: 10, ..EventQuery::default() };
+        let page = world.jobs().events().read(query).await.unwrap();
+        after = page.has_more.then_some(page.cursor);
+        events.extend(page.events);
+    }
+    // Without the long texts in the message of a failure.
+    let sizes = |lines: &[&[u8]]| lines.iter().map(|line| line.len()).collect::<Vec<_>>();
+    let stored: Vec<&[u8]> = events.iter().map(|event| &event.data.bytes()[..]).collect();
+    assert_eq!(sizes(&stored), sizes(&expected));
+    assert!(stored == expected);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_changed_counts_for_the_next_job() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    world.start("{}").await;
+    world.options.replace(Options { max_open_of_caller: 1, ..Options::default() });
+    let refused = world.run(detached("{}")).await;
+    assert_eq!(refused.error().map(|error| error.kind), Some(ErrorKind::Busy));
+    world.options.replace(Options { max_open_of_caller: 2, ..Options::default() });
+    world.start("{}").await;
+    world.jobs().shut_down().await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod gates;
 mod histories;
 mod jobs;
 mod log;
+mod questions;
 mod recovery;
 mod runs;
 mod scripted;

@@ -105,7 +105,10 @@ async fn after_a_shutdown_no_job_starts() {
     let world = setup(Timing::AsyncShort).build(|_| Vec::new());
     world.jobs().shut_down().await;
     let outcome = world.run(call("{}")).await;
-    assert_eq!((outcome.error().unwrap().kind, outcome.meta.job), (ErrorKind::Cancelled, None));
+    let error = outcome.error().unwrap();
+    let message = "the server was stopped before the job ran";
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Cancelled, message));
+    assert_eq!(outcome.meta.job, None);
     let all = JobFilter { limit: 10, ..JobFilter::default() };
     assert_eq!((world.jobs().list(all).await.unwrap(), world.runs()), (Vec::new(), 0));
 }
@@ -325,6 +328,71 @@ async fn a_cancel_stops_the_work_even_when_the_disk_is_full() {
     assert_eq!((error.message.as_str(), world.audit.ended.lock().unwrap().len()), (message, 1));
     let job = world.over(id).await;
     assert_eq!(job.state, JobState::Cancelled, "once there is room");
+}
+
+#[test]
+fn a_cancel_waits_until_the_work_has_stopped_and_two_seconds_for_its_row() {
+    let seconds = Duration::from_secs;
+    // Running: the cancel is applied when the store gets to it.
+    let cases = [(3, 0, 3, JobState::Cancelled), (0, 10, 2, JobState::Running)];
+    for (record_takes, row_takes, waited, state) in cases {
+        in_paused_time(async {
+            let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+            let id = world.start("{}").await;
+            until(async || world.runs() == 1).await;
+            *world.audit.end_takes.lock().unwrap() = seconds(record_takes);
+            *world.store.finish_takes.lock().unwrap() = seconds(row_takes);
+            let began = Instant::now();
+            assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), state);
+            assert!(began.elapsed().abs_diff(seconds(waited)) < Duration::from_millis(20));
+            tokio::time::sleep(seconds(10)).await;
+            assert_eq!(world.job(id).await.state, JobState::Cancelled);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_that_finds_the_disk_full_says_that_the_job_was_stopped_only_if_it_ran_here() {
+    let world = setup(Timing::AsyncLong).build(|_| Vec::new());
+    let ended = world.start("{}").await;
+    world.reach(ended, JobState::Complete).await;
+    let row = orphan();
+    let elsewhere = row.id;
+    memory::Jobs(world.memory.clone()).create(row).await.unwrap();
+    for (id, state) in [(ended, JobState::Complete), (elsewhere, JobState::Cancelled)] {
+        world.store.full_for.store(1, Ordering::SeqCst);
+        let error = world.jobs().cancel(id, &Identity::local()).await.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Unavailable, "the disk is full"));
+        assert_eq!(world.jobs().cancel(id, &Identity::local()).await.unwrap(), state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeatable_job_is_given_back_when_the_disk_is_full_for_a_moment_only() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let id = world.start("{}").await;
+    until(async || world.runs() == 1).await;
+    world.store.full_for.store(2, Ordering::SeqCst);
+    world.jobs().shut_down().await;
+    assert_eq!(world.job(id).await.state, JobState::Pending);
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_job_whose_task_is_gone() {
+    let world = setup(Timing::AsyncLong).build(|_| vec![Step::Hang]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = runtime.block_on(async {
+        let id = world.start("{}").await;
+        until(async || world.runs() == 1).await;
+        id
+    });
+    drop(runtime);
+    in_paused_time(async {
+        let began = Instant::now();
+        world.jobs().shut_down().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(world.job(id).await.state, JobState::Running, "the next process decides");
+    });
 }
 
 #[tokio::test]

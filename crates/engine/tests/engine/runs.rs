@@ -5,7 +5,9 @@ use crate::scripted::{Setup, Step, World, in_paused_time, keyed, returns, setup}
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use toolyard_protocol::{Call, Error, ErrorKind, Outcome, Payload, Rate, Retry, RpcError, Timing, Wait};
+use toolyard_protocol::{
+    Call, Error, ErrorKind, Guarded, Identity, Outcome, Payload, Rate, Retry, RpcError, Timing, Wait,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -186,6 +188,34 @@ async fn jobs_of_a_tool_run_one_after_the_other_within_its_concurrency_limit() {
         assert_eq!(world.job(id).await.outcome.unwrap().bytes(), &b"success|[]"[..]);
     }
     assert_eq!(pauses(&starts(&world)), [10_000, 10_000]);
+}
+
+#[tokio::test]
+async fn a_guarded_tool_runs_for_the_owner_only() {
+    let reasons = [
+        (Guarded::Declared, "is declared 'guarded'"),
+        (Guarded::Unconfined, "runs outside the sandbox"),
+        (Guarded::Secrets, "gets secrets"),
+        (Guarded::WritesFiles, "changes files of the yard's owner"),
+        (Guarded::ReadsFiles, "reads files of the yard's owner"),
+        (Guarded::Artifacts, "uses artifacts of the yard's owner"),
+    ];
+    let anonymous = || Call { identity: Identity::anonymous(), ..call("{}") };
+    for (guarded, why) in reasons {
+        let mut given = setup(Timing::Sync);
+        given.spec.behavior.guarded = Some(guarded);
+        let world = given.build(|_| Vec::new());
+        let refused = world.run(anonymous()).await;
+        let error = refused.error().unwrap();
+        let message = format!("'echo' {why}, so its callers need the yard's token");
+        assert_eq!((error.kind, &error.message), (ErrorKind::Forbidden, &message));
+        let hint = "send the header 'Authorization: Bearer TOKEN'; 'toolyard token' prints the token";
+        assert_eq!(error.hint.as_deref(), Some(hint));
+        assert_eq!((world.runs(), world.audit.refused.lock().unwrap().len()), (0, 1));
+        assert_eq!((world.run(call("{}")).await.error(), world.runs()), (None, 1));
+    }
+    let unguarded = setup(Timing::Sync).build(|_| Vec::new());
+    assert_eq!((unguarded.run(anonymous()).await.error(), unguarded.runs()), (None, 1));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use toolyard_engine::cache::Cache;
 use toolyard_engine::clock::{SystemClock, SystemRandom, new_id};
-use toolyard_engine::jobs::{Jobs, LazyJobs, Options, Parts};
+use toolyard_engine::jobs::{Jobs, LazyJobs, Options, Parts, SharedOptions};
 use toolyard_engine::stores::LimitStore;
 use toolyard_engine::{
     AuditFuture, AuditLog, CallLimit, Candidate, Engine, Entry, Lazy, OpenRecord, Registry, Run, RunFuture,
@@ -65,8 +65,8 @@ pub enum Step {
     Ask(&'static str),
     /// Asks, and writes so many log lines before the answer.
     AskAndLog(&'static str, usize),
-    /// Fails while the question is open.
-    AskAndFail(&'static str),
+    /// Asks, and withdraws the question after 20 ms; the other question stays open.
+    Withdraw(&'static str, Option<&'static str>),
     LogAll(Vec<String>),
     Panic,
     /// Asks questions with these keys at once.
@@ -128,10 +128,12 @@ impl Runner for Scripted {
                         let (answer, ()) = tokio::join!(ask(run.caller, key.to_owned()), talk);
                         answers.push(answer?);
                     }
-                    Step::AskAndFail(key) => {
+                    Step::Withdraw(key, other) => {
                         let asked = ask(run.caller, key.to_owned());
-                        let _ = tokio::time::timeout(Duration::from_millis(20), asked).await;
-                        return Err(Error::new(ErrorKind::ToolFailed, "the tool failed"));
+                        let brief = tokio::time::timeout(Duration::from_millis(20), asked);
+                        let others = join_all(other.map(|key| ask(run.caller, key.to_owned())));
+                        let (_, others) = tokio::join!(brief, others);
+                        answers.extend(others.into_iter().collect::<Result<Vec<_>, _>>()?);
                     }
                     Step::LogAll(lines) => lines.iter().for_each(|line| log(run.caller, line)),
                     Step::Panic => panic!("planned"),
@@ -174,6 +176,8 @@ pub struct TestAudit {
     pub full_for: AtomicU64,
     /// No end can be written.
     pub full_at_end: AtomicBool,
+    /// So long takes the record of an end.
+    pub end_takes: Mutex<Duration>,
 }
 
 fn disk_full() -> Error {
@@ -204,9 +208,12 @@ struct Record(Arc<TestAudit>);
 
 impl OpenRecord for Record {
     fn end<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()> {
-        let full = self.0.full_at_end.load(Ordering::SeqCst);
-        self.0.ended.lock().unwrap().push(outcome.clone());
-        Box::pin(std::future::ready(if full { Err(disk_full()) } else { Ok(()) }))
+        Box::pin(async move {
+            pass(&self.0.end_takes).await;
+            self.0.ended.lock().unwrap().push(outcome.clone());
+            let full = self.0.full_at_end.load(Ordering::SeqCst);
+            if full { Err(disk_full()) } else { Ok(()) }
+        })
     }
 
     fn end_job<'a>(self: Box<Self>, outcome: &'a Outcome) -> AuditFuture<'a, ()> {
@@ -214,12 +221,20 @@ impl OpenRecord for Record {
     }
 }
 
-/// The arguments are the key.
+/// Waits so long, if at all.
+pub async fn pass(time: &Mutex<Duration>) {
+    let time = *time.lock().unwrap();
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// The arguments without their spaces are the key.
 pub struct ByArguments;
 
 impl CacheKey for ByArguments {
     fn key(&self, arguments: &Payload) -> Result<Vec<u8>, Error> {
-        Ok(arguments.bytes().to_vec())
+        Ok(arguments.bytes().iter().copied().filter(|byte| *byte != b' ').collect())
     }
 }
 
@@ -253,7 +268,7 @@ pub struct World {
     pub audit: Arc<TestAudit>,
     /// The runs of the tool, in order.
     pub seen: Arc<Mutex<Vec<Seen>>>,
-    options: Options,
+    pub options: SharedOptions,
 }
 
 impl Setup {
@@ -261,7 +276,7 @@ impl Setup {
         let Setup { spec, options, is_cached, ring, announces_start } = self;
         let (folder, clock, memory) = (TempDir::new(), FakeClock::at(1_000_000), Memory::new(ring));
         let (store, audit) = (TestStore::new(&memory, Trace::default()), Arc::new(TestAudit::default()));
-        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let (seen, options) = (Arc::<Mutex<Vec<Seen>>>::default(), SharedOptions::from(options));
         let limiter = Arc::new(ToolLimiter::new(&spec.behavior));
         let runner = Box::new(Scripted { script: Box::new(script), announces_start, seen: seen.clone() });
         let cache_key = is_cached.then(|| Box::new(ByArguments) as Box<dyn CacheKey>);
@@ -288,7 +303,7 @@ fn job_service(
     store: &Arc<TestStore>,
     memory: &Memory,
     clock: &Arc<FakeClock>,
-    options: &Options,
+    options: &SharedOptions,
 ) -> LazyJobs {
     let (folder, store, memory) = (folder.to_owned(), store.clone(), memory.clone());
     let (clock, options) = (clock.clone(), options.clone());
@@ -299,7 +314,7 @@ fn job_service(
             codec: Arc::new(PlainCodec),
             arguments: Arc::new(ByArguments),
             clock: clock.clone(),
-            options: options.clone().into(),
+            options: options.clone(),
         };
         Ok(Jobs::open(&folder, new_id(&SystemClock, &SystemRandom), parts)?)
     })

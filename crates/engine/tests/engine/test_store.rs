@@ -1,8 +1,10 @@
 //! The job store in memory, with a record of what is written and faults on request.
 
 use crate::Trace;
+use crate::scripted::pass;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::time::Instant;
 use toolyard_engine::jobs::Jobs;
 use toolyard_engine::stores::{
@@ -21,6 +23,8 @@ pub struct TestStore {
     pub full_for: AtomicU64,
     /// No row can be read.
     pub is_broken: AtomicBool,
+    /// So long takes the end of a job.
+    pub finish_takes: Mutex<Duration>,
     /// When each end of a job was tried.
     pub finish_tried: Mutex<Vec<Instant>>,
     pub progress_written: Mutex<Vec<f64>>,
@@ -36,6 +40,7 @@ impl TestStore {
             synced: AtomicU64::new(0),
             full_for: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
+            finish_takes: Mutex::default(),
             finish_tried: Mutex::default(),
             progress_written: Mutex::default(),
             stop_after_create: Mutex::default(),
@@ -91,7 +96,10 @@ impl JobStore for TestStore {
         self.count_synced(durability);
         self.trace.add("job finish");
         self.finish_tried.lock().unwrap().push(Instant::now());
-        self.unless_full(|| self.inner.finish(lease, ending, durability))
+        Box::pin(async move {
+            pass(&self.finish_takes).await;
+            self.unless_full(|| self.inner.finish(lease, ending, durability)).await
+        })
     }
 
     fn give_back(&self, lease: Lease, has_run: bool, now: Timestamp) -> StoreFuture<'_, UpdateResult> {
