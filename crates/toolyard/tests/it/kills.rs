@@ -24,9 +24,9 @@ const CLIENTS: u64 = 4;
 fn kill_9_at_any_moment_loses_no_job_and_repeats_none() {
     let yard = Yard::new();
     make_tools(&yard);
-    let disk = SmallDisk::mount(&yard);
-    let load = Load::default();
     let kills = kills();
+    let disk = SmallDisk::mount(&yard, kills);
+    let load = Load::default();
     for round in 0..kills {
         let server = start(&yard, disk.as_ref(), round);
         let stop = AtomicBool::new(false);
@@ -170,8 +170,9 @@ fn start(yard: &Yard, disk: Option<&SmallDisk>, round: u64) -> Server {
 /// Waits until every job has finished.
 fn settle(server: &Server) {
     eventually("every job is over", TIMEOUT * 4, || {
-        let open = server.get("/v1/jobs?state=pending,running,input_required&limit=1").json();
-        open["jobs"].as_array().unwrap().is_empty()
+        let answer = server.get("/v1/jobs?state=pending,running,input_required&limit=1");
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        answer.json()["jobs"].as_array().unwrap().is_empty()
     });
 }
 
@@ -235,14 +236,16 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    fn mount(yard: &Yard) -> Option<SmallDisk> {
+    /// What so many rounds store takes less than a megabyte each.
+    fn mount(yard: &Yard, rounds: u64) -> Option<SmallDisk> {
         let state = yard.path(".toolyard");
         fs::create_dir(&state).unwrap();
         if !require(is_root(), "the tests do not run as root, so that no disk is filled") {
             return None;
         }
         let mount = format!(
-            "mount -t tmpfs -o size=96m,mode=700 tmpfs '{}' && echo ready && exec sleep 100000",
+            "mount -t tmpfs -o size={}m,mode=700 tmpfs '{}' && echo ready && exec sleep 100000",
+            rounds.max(96),
             state.display()
         );
         let mut command = Command::new("unshare");
