@@ -88,7 +88,11 @@ async fn run_server(yard: Yard) -> Result<u8, Error> {
     let resuming = tokio::spawn(resume_jobs(engine.clone()));
     tokio::spawn(memory::release_idle_memory());
     tokio::spawn(async move { super::prepare::prepare(&snapshot, false).await });
-    serve(listener, engine.clone(), mcp, options, stop).await;
+    // On a worker: the allocations of the main thread, which never parks as one, would not be collected.
+    let serving = tokio::spawn(serve(listener, engine.clone(), mcp, options, stop));
+    serving
+        .await
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("the listener failed: {error}")))?;
     drop(watcher);
     resuming.abort();
     if let Some(jobs) = engine.jobs.if_open() {

@@ -3,11 +3,6 @@
 use super::*;
 use crate::audit::record;
 
-fn at(state: &Path, clock: &Arc<FakeClock>, view: Arc<dyn JsonView>) -> Arc<FileAuditLog> {
-    let random = Arc::new(CountingRandom(AtomicU64::new(1)));
-    FileAuditLog::open(state, Options::default(), clock.clone(), random, view).unwrap()
-}
-
 #[test]
 fn a_small_segment_is_exactly_its_golden_file() {
     let dir = TempDir::new();

@@ -119,8 +119,11 @@ fn a_tail_torn_after_the_head_is_a_note_and_before_it_a_problem() {
 #[test]
 fn a_damaged_name_of_the_latest_segment_is_replaced_by_the_newest() {
     let dir = TempDir::new();
-    for _ in 0..3 {
-        drop(open(dir.path(), Options::default()).begin(&call("{}"), &spec()).unwrap());
+    for time in [1_000, 2_000, 3_000] {
+        // The newest is found by its id, which orders segments only if they were made at different times.
+        let log = at(dir.path(), &FakeClock::at(time), Arc::new(TestJsonView));
+        log.begin(&call("{}"), &spec()).unwrap().end(&success(1)).unwrap();
+        log.close();
         std::fs::write(dir.path().join("audit/latest"), "").unwrap();
     }
     assert_sound(dir.path());

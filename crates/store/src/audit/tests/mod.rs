@@ -92,6 +92,11 @@ fn open(state: &Path, options: Options) -> Arc<FileAuditLog> {
         .unwrap()
 }
 
+fn at(state: &Path, clock: &Arc<FakeClock>, view: Arc<dyn JsonView>) -> Arc<FileAuditLog> {
+    let random = Arc::new(CountingRandom(AtomicU64::new(1)));
+    FileAuditLog::open(state, Options::default(), clock.clone(), random, view).unwrap()
+}
+
 pub(crate) fn call(arguments: &'static str) -> Call {
     call_with(new_id(&SystemClock, &SystemRandom), arguments)
 }
